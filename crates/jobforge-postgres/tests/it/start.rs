@@ -1,0 +1,94 @@
+//! First starts, later starts, and starts beside a running server.
+
+use std::fs;
+
+use jobforge_postgres::{Cluster, Durability, Settings};
+
+use crate::{connect, mode, open_dir, setting, settings, start};
+
+#[tokio::test]
+async fn a_second_start_finds_data_port_and_password_again() {
+    let dir = open_dir();
+    let data_dir = dir.path().join("pg");
+    let mut first = start(&data_dir);
+    let url = first.superuser_url("postgres");
+    connect(&first).await.batch_execute("create table kept as select 42 as answer").await.unwrap();
+    first.stop().unwrap();
+    assert!(Cluster::running_url(&data_dir, "postgres").unwrap().is_none());
+
+    let second = start(&data_dir);
+    assert_eq!(second.superuser_url("postgres"), url);
+    let answer: i32 = connect(&second).await.query_one("select answer from kept", &[]).await.unwrap().get(0);
+    assert_eq!(answer, 42);
+}
+
+#[tokio::test]
+async fn a_running_server_is_reused_and_left_alone() {
+    let dir = open_dir();
+    let data_dir = dir.path().join("pg");
+    let owner = start(&data_dir);
+    let guest = start(&data_dir);
+    assert!(owner.owned() && !guest.owned());
+    assert_eq!((owner.pid(), owner.port()), (guest.pid(), guest.port()));
+    drop(guest);
+    connect(&owner).await;
+    assert_eq!(Cluster::running_url(&data_dir, "postgres").unwrap(), Some(owner.superuser_url("postgres")));
+}
+
+#[tokio::test]
+async fn drop_stops_the_server_unless_it_is_left_running() {
+    let dir = open_dir();
+    let data_dir = dir.path().join("pg");
+    drop(start(&data_dir));
+    assert!(!Cluster::stop_data_dir(&data_dir).unwrap());
+    let mut left = start(&data_dir);
+    left.leave_running();
+    drop(left);
+    assert!(Cluster::stop_data_dir(&data_dir).unwrap());
+    assert!(!Cluster::stop_data_dir(&data_dir).unwrap());
+}
+
+#[tokio::test]
+async fn settings_reach_the_server() {
+    let dir = open_dir();
+    let mut wanted = settings(&dir.path().join("pg"));
+    wanted.max_connections = 17;
+    wanted.server_settings.push(("work_mem".to_owned(), "9MB".to_owned()));
+    let cluster = Cluster::start(wanted.clone()).unwrap();
+    assert_eq!(setting(&cluster, "max_connections").await, "17");
+    assert_eq!(setting(&cluster, "work_mem").await, "9MB");
+    assert_eq!(setting(&cluster, "fsync").await, "off");
+    assert_eq!(setting(&cluster, "synchronous_commit").await, "on");
+    assert_eq!(setting(&cluster, "listen_addresses").await, "127.0.0.1");
+    assert_eq!(setting(&cluster, "server_encoding").await, "UTF8");
+    drop(cluster);
+    let cluster = Cluster::start(Settings { durability: Durability::Durable, ..wanted }).unwrap();
+    assert_eq!(setting(&cluster, "fsync").await, "on");
+}
+
+#[tokio::test]
+async fn files_are_closed_to_others_and_a_wrong_password_is_refused() {
+    let dir = open_dir();
+    let data_dir = dir.path().join("pg");
+    let cluster = start(&data_dir);
+    assert_eq!(mode(data_dir.clone()), 0o700);
+    assert_eq!(mode(data_dir.join("socket")), 0o700);
+    assert_eq!(mode(data_dir.join("password")), 0o600);
+    assert_eq!(mode(data_dir.join("server.log")), 0o600);
+    let url = format!("postgres://postgres:wrong@127.0.0.1:{}/postgres", cluster.port());
+    let refused = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.err().unwrap();
+    assert_eq!(refused.code().unwrap().code(), "28P01");
+}
+
+#[tokio::test]
+async fn a_long_path_gets_its_socket_elsewhere() {
+    let dir = open_dir();
+    let runtime = open_dir();
+    let data_dir = dir.path().join("x".repeat(100));
+    let mut wanted = settings(&data_dir);
+    wanted.runtime_dir = runtime.path().to_owned();
+    let cluster = Cluster::start(wanted).unwrap();
+    assert!(setting(&cluster, "unix_socket_directories").await.starts_with(runtime.path().to_str().unwrap()));
+    let socket_dir = fs::read_dir(runtime.path()).unwrap().next().unwrap().unwrap();
+    assert_eq!(mode(socket_dir.path()), 0o700);
+}
