@@ -1,0 +1,52 @@
+# The commands of this repository. Each target is a line or two; what needs more lives in scripts/ or xtask/.
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test lint tidy bench acceptance deny ci clean
+
+# Debian keeps pgbouncer in /usr/sbin, which is not on an ordinary user's PATH; the tests start it by name.
+export PATH := $(PATH):/usr/sbin
+
+# On CI every failure is wanted, not the first one: see .config/nextest.toml.
+NEXTEST_PROFILE := $(if $(CI),ci,default)
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build the executable: target/release/jobforge
+	cargo build --release -p jobforge
+
+run: ## Install what is missing, build, and run everything on a private Postgres
+	@scripts/setup run
+	@$(MAKE) --no-print-directory build
+	target/release/jobforge dev
+
+test: ## House rules, doc tests and all tests, on real Postgres servers
+	@scripts/setup test
+	@$(MAKE) --no-print-directory tidy
+	cargo test --quiet --workspace --doc
+	cargo nextest run --workspace --profile $(NEXTEST_PROFILE)
+
+lint: ## Formatting and clippy, warnings are errors
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+tidy: ## House rules that no other tool checks (xtask/src/tidy/)
+	cargo xtask tidy
+
+bench: ## Run the benchmarks: make bench ARGS="..."
+	@scripts/setup run
+	cd bench && cargo run --release -- $(ARGS)
+
+acceptance: build ## Run every story in acceptance/ against the built executable
+	acceptance/run
+
+deny: ## Licences, advisories and sources of the dependencies (needs: scripts/setup ci)
+	cargo deny check
+
+ci: lint test ## What CI runs, and deny when cargo-deny is installed
+	@if command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; \
+	else echo "deny skipped: cargo-deny is not installed (scripts/setup ci)"; fi
+
+clean: ## Remove build output; private databases in .jobforge stay
+	cargo clean
+	rm -rf bench/target
