@@ -1,0 +1,110 @@
+//! Short and flat: what does not fit on a few screens is split before it grows roots.
+
+use super::{Violation, is_test_file};
+use crate::source::{Tree, rust::RustSource, sql};
+
+const RULE: &str = "length";
+const MAX_FILE: usize = 500;
+const MAX_TEST_FILE: usize = 800;
+const MAX_RUST_FUNCTION: usize = 70;
+const MAX_SQL_FUNCTION: usize = 150;
+
+const JUDGED: [&str; 5] = [".rs", ".sql", ".py", ".ts", ".tsx"];
+
+/// Written by a program, and as long as it must be.
+const GENERATED: [&str; 3] = ["sql/schema.snapshot.sql", "/snapshots/", "/generated/"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (path, text) in tree.iter().filter(|(path, _)| is_judged(path)) {
+        let limit = if is_test_file(path) { MAX_TEST_FILE } else { MAX_FILE };
+        let lines = text.lines().count();
+        if lines > limit {
+            found.push(Violation::in_file(
+                RULE,
+                path,
+                format!("{lines} lines, at most {limit}: split the file"),
+            ));
+        }
+        if path.ends_with(".rs") {
+            found.extend(rust_functions(path, text));
+        } else if path.ends_with(".sql") {
+            found.extend(sql_functions(path, text));
+        }
+    }
+    found
+}
+
+fn is_judged(path: &str) -> bool {
+    JUDGED.iter().any(|end| path.ends_with(end)) && !GENERATED.iter().any(|part| path.contains(part))
+}
+
+/// clippy says the same of what it compiles; this also sees `bench/` and code for other platforms.
+fn rust_functions(path: &str, text: &str) -> Vec<Violation> {
+    let functions = RustSource::new(text).functions();
+    let long = functions.into_iter().filter(|function| {
+        function.body_lines > MAX_RUST_FUNCTION
+            && !function.attributes.contains("expect(clippy::too_many_lines")
+    });
+    long.map(|function| {
+        let message =
+            format!("fn {} has {} lines, at most {MAX_RUST_FUNCTION}", function.name, function.body_lines);
+        Violation::at(RULE, (path, function.line), message)
+    })
+    .collect()
+}
+
+fn sql_functions(path: &str, text: &str) -> Vec<Violation> {
+    let statements = sql::statements(text);
+    let long = statements.iter().filter(|statement| statement.body_lines > MAX_SQL_FUNCTION);
+    long.filter_map(|statement| {
+        let name = statement.defines()?;
+        let message =
+            format!("function {name} has {} lines, at most {MAX_SQL_FUNCTION}", statement.body_lines);
+        Some(Violation::at(RULE, (path, statement.line), message))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::complaints;
+    use super::*;
+
+    #[test]
+    fn a_long_file_fails_and_a_test_file_may_be_longer() {
+        let long = "\n".repeat(501);
+        let files = [
+            ("a.rs", &*long),
+            ("crates/x/tests/a.rs", &*long),
+            ("sql/schema.snapshot.sql", &*long),
+            ("a.md", &*long),
+        ];
+        assert_eq!(complaints(check, &files), ["a.rs: [length] 501 lines, at most 500: split the file"]);
+        let longer = "\n".repeat(801);
+        assert_eq!(complaints(check, &[("crates/x/tests/a.rs", &longer)]).len(), 1);
+    }
+
+    #[test]
+    fn a_long_rust_function_fails_unless_it_says_why() {
+        let function = |attribute: &str| format!("{attribute}fn long() {{\n{}}}\n", "call();\n".repeat(71));
+        assert_eq!(
+            complaints(check, &[("a.rs", &function(""))]),
+            ["a.rs:1: [length] fn long has 71 lines, at most 70"]
+        );
+        let excused = function("#[expect(clippy::too_many_lines, reason = \"one table\")]\n");
+        assert!(complaints(check, &[("a.rs", &excused)]).is_empty());
+    }
+
+    #[test]
+    fn a_long_sql_function_fails() {
+        let text = format!(
+            "create or replace function jobforge.f() as $$\n{}$$ language sql;",
+            "select 1;\n".repeat(151)
+        );
+        assert_eq!(
+            complaints(check, &[("sql/functions/a.sql", &text)]),
+            ["sql/functions/a.sql:1: [length] function f has 151 lines, at most 150"]
+        );
+    }
+}
