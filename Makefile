@@ -20,11 +20,12 @@ run: ## Install what is missing, build, and run everything on a private Postgres
 	@$(MAKE) --no-print-directory build
 	target/release/jobforge dev
 
-test: ## House rules, doc tests and all tests, on real Postgres servers
+# House rules come last: a file too long must not hide what the tests say.
+test: ## All tests on real Postgres servers, doc tests, house rules
 	@scripts/setup test
-	@$(MAKE) --no-print-directory tidy
-	cargo test --quiet --workspace --doc
 	cargo nextest run --workspace --profile $(NEXTEST_PROFILE)
+	cargo test --quiet --workspace --doc
+	@$(MAKE) --no-print-directory tidy
 
 lint: ## Formatting and clippy, warnings are errors
 	cargo fmt --all --check
