@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use crate::address::Address;
 use crate::error::Error;
 use crate::home::Home;
 use crate::initdb;
@@ -23,7 +24,7 @@ const STOP_SECONDS: u64 = 30;
 pub struct Cluster {
     settings: Settings,
     home: Home,
-    password: String,
+    address: Address,
     postmaster: Postmaster,
     /// The server as our child; kept so that it can be waited for.
     child: Option<Child>,
@@ -43,11 +44,13 @@ impl Cluster {
         let password = home.password(&user)?;
         initdb::prepare(&home, &user, &settings)?;
         if let Some(postmaster) = wait_for_running(&home)? {
-            return Ok(Cluster { settings, home, password, postmaster, child: None, owned: false });
+            let address = address(&postmaster, password);
+            return Ok(Cluster { settings, home, address, postmaster, child: None, owned: false });
         }
         let (child, postmaster) = launch(&home, &user, &settings)?;
         tracing::debug!(data_dir = %home.root().display(), port = postmaster.port, "Postgres started");
-        Ok(Cluster { settings, home, password, postmaster, child: Some(child), owned: true })
+        let address = address(&postmaster, password);
+        Ok(Cluster { settings, home, address, postmaster, child: Some(child), owned: true })
     }
 
     /// Stops the server of a data directory, whoever started it; `false` when none was running.
@@ -60,26 +63,31 @@ impl Cluster {
         }
     }
 
-    /// The superuser's URL for a server that runs in `data_dir`, without starting one.
-    pub fn running_url(data_dir: &Path, dbname: &str) -> Result<Option<String>, Error> {
+    /// The address of a server that runs in `data_dir`, without starting one.
+    pub fn running(data_dir: &Path) -> Result<Option<Address>, Error> {
         if !data_dir.exists() {
             return Ok(None);
         }
         let home = Home::open(data_dir)?;
         match Postmaster::alive(&home.pgdata()).filter(Postmaster::accepts_connections) {
-            Some(postmaster) => Ok(Some(url(&home.saved_password()?, postmaster.port, dbname))),
+            Some(postmaster) => Ok(Some(address(&postmaster, home.saved_password()?))),
             None => Ok(None),
         }
     }
 
+    /// How to reach it.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
     /// `postgres://` URL of the superuser over TCP, with its password.
     pub fn superuser_url(&self, dbname: &str) -> String {
-        url(&self.password, self.postmaster.port, dbname)
+        self.address.superuser_url(dbname)
     }
 
     /// The TCP port on 127.0.0.1.
     pub fn port(&self) -> u16 {
-        self.postmaster.port
+        self.address.port()
     }
 
     /// The process id of the server.
@@ -142,6 +150,10 @@ impl Drop for Cluster {
     }
 }
 
+fn address(postmaster: &Postmaster, password: String) -> Address {
+    Address::new(postmaster.port, &postmaster.socket_dir, password)
+}
+
 /// A server of this home that is ready, waiting for one that is still coming up or going down.
 fn wait_for_running(home: &Home) -> Result<Option<Postmaster>, Error> {
     let deadline = Instant::now() + Duration::from_secs(STOP_SECONDS);
@@ -197,20 +209,4 @@ fn not_stopped(home: &Home) -> Error {
         seconds: STOP_SECONDS,
         log_file: home.log_file(),
     }
-}
-
-fn url(password: &str, port: u16, dbname: &str) -> String {
-    format!("postgres://postgres:{password}@127.0.0.1:{port}/{}", percent_encoded(dbname))
-}
-
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }

@@ -10,6 +10,7 @@
 //! What is absent on purpose: downloading Postgres, reading environment variables (the caller passes
 //! `PATH` in [`Search`]), and speaking SQL.
 
+mod address;
 mod binaries;
 mod cluster;
 mod error;
@@ -20,6 +21,7 @@ mod postmaster;
 mod server_user;
 mod settings;
 
+pub use address::Address;
 pub use binaries::{Binaries, OLDEST_MAJOR, Search, Version, find_binaries};
 pub use cluster::Cluster;
 pub use error::Error;

@@ -18,7 +18,7 @@ use crate::error::Error;
 pub(crate) struct Postmaster {
     pub(crate) pid: i32,
     pub(crate) port: u16,
-    socket_dir: PathBuf,
+    pub(crate) socket_dir: PathBuf,
     ready: bool,
 }
 

@@ -27,7 +27,7 @@ async fn the_pid_file_of_a_killed_server_does_not_stop_a_new_start() {
     let mut cluster = start(&data_dir);
     cluster.kill().unwrap();
     assert!(data_dir.join("pgdata/postmaster.pid").exists());
-    assert!(Cluster::running_url(&data_dir, "postgres").unwrap().is_none());
+    assert!(Cluster::running(&data_dir).unwrap().is_none());
     connect(&start(&data_dir)).await;
 }
 

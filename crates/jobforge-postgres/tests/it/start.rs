@@ -14,7 +14,7 @@ async fn a_second_start_finds_data_port_and_password_again() {
     let url = first.superuser_url("postgres");
     connect(&first).await.batch_execute("create table kept as select 42 as answer").await.unwrap();
     first.stop().unwrap();
-    assert!(Cluster::running_url(&data_dir, "postgres").unwrap().is_none());
+    assert!(Cluster::running(&data_dir).unwrap().is_none());
 
     let second = start(&data_dir);
     assert_eq!(second.superuser_url("postgres"), url);
@@ -32,7 +32,7 @@ async fn a_running_server_is_reused_and_left_alone() {
     assert_eq!((owner.pid(), owner.port()), (guest.pid(), guest.port()));
     drop(guest);
     connect(&owner).await;
-    assert_eq!(Cluster::running_url(&data_dir, "postgres").unwrap(), Some(owner.superuser_url("postgres")));
+    assert_eq!(Cluster::running(&data_dir).unwrap().as_ref(), Some(owner.address()));
 }
 
 #[tokio::test]
@@ -91,4 +91,16 @@ async fn a_long_path_gets_its_socket_elsewhere() {
     assert!(setting(&cluster, "unix_socket_directories").await.starts_with(runtime.path().to_str().unwrap()));
     let socket_dir = fs::read_dir(runtime.path()).unwrap().next().unwrap().unwrap();
     assert_eq!(mode(socket_dir.path()), 0o700);
+}
+
+#[tokio::test]
+async fn any_role_comes_in_over_the_socket_without_a_password() {
+    let dir = open_dir();
+    let cluster = start(&dir.path().join("pg"));
+    connect(&cluster).await.batch_execute("create role \"a b\" login").await.unwrap();
+    let url = cluster.address().url_as("a b", None, "postgres");
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let role: String = client.query_one("select current_user::text", &[]).await.unwrap().get(0);
+    assert_eq!(role, "a b");
 }
