@@ -1,0 +1,1 @@
+//! Placeholder of the crate's head; replaced by its first module.

@@ -1,0 +1,84 @@
+-- owner: jf_sys
+-- What every other function stands on: the clock, ids, the refusals, and who the caller is.
+
+create or replace function jobforge.clock() returns timestamptz
+language sql volatile
+as $$ select clock_timestamp() $$;
+comment on function jobforge.clock() is 'The only clock: tests replace this function, nobody can set it.';
+grant execute on function jobforge.clock() to jf_fn, jf_owner, jf_tenant, jf_worker, jf_operator;
+
+create or replace function jobforge.refuse(p_code text, p_reason text, p_message text) returns void
+language plpgsql immutable
+as $$
+begin
+  raise exception '%', p_message using errcode = p_code, detail = p_reason;
+end
+$$;
+comment on function jobforge.refuse(text, text, text) is
+  'Raises an error of class JF; the stable reason stands in DETAIL.';
+grant execute on function jobforge.refuse(text, text, text) to jf_fn, jf_owner;
+
+create or replace function jobforge.make_id(p_base bigint, p_position integer) returns uuid
+language sql volatile
+as $$
+  select (substr(h, 1, 12) || '7' || substr(h, 13, 3) || substr(gen_random_uuid()::text, 20))::uuid
+  from (select lpad(to_hex(p_base + p_position), 15, '0') as h) as hex
+$$;
+comment on function jobforge.make_id(bigint, integer) is
+  'A UUID of version 7: 48 bits of milliseconds and 12 bits below them from p_base + p_position, so that a batch keeps its order.';
+grant execute on function jobforge.make_id(bigint, integer) to jf_fn;
+
+create or replace function jobforge.id_base(p_now timestamptz) returns bigint
+language sql immutable
+as $$ select (extract(epoch from p_now) * 4096000)::bigint $$;
+comment on function jobforge.id_base(timestamptz) is 'Time in 4096ths of a millisecond, what make_id counts in.';
+grant execute on function jobforge.id_base(timestamptz) to jf_fn;
+
+create or replace function jobforge.require_tenant(p_tenant_id uuid) returns void
+language plpgsql stable
+as $$
+begin
+  if p_tenant_id is null then
+    perform jobforge.refuse('JF001', 'tenant_missing', 'p_tenant_id is null');
+  end if;
+  if p_tenant_id is distinct from nullif(current_setting('app.tenant_id', true), '')::uuid then
+    perform jobforge.refuse('JF009', 'tenant_mismatch',
+      'p_tenant_id is not the tenant of this transaction (set app.tenant_id first)');
+  end if;
+  if not exists (select from jobforge.logins l where l.role_name = session_user
+                 and (l.tenant_id is null or l.tenant_id = p_tenant_id)) then
+    perform jobforge.refuse('JF009', 'login_not_bound', format('login %s may not act for this tenant', session_user));
+  end if;
+end
+$$;
+comment on function jobforge.require_tenant(uuid) is
+  'Refuses a call whose tenant is missing, is not the one of the transaction, or is not the login''s.';
+grant execute on function jobforge.require_tenant(uuid) to jf_fn;
+
+create or replace function jobforge.login_tenant() returns uuid
+language plpgsql stable
+as $$
+declare
+  v_login record;
+begin
+  select l.tenant_id, true as known into v_login from jobforge.logins l where l.role_name = session_user;
+  if v_login.known is null then
+    perform jobforge.refuse('JF009', 'login_not_bound', format('login %s is not registered', session_user));
+  end if;
+  return v_login.tenant_id;
+end
+$$;
+comment on function jobforge.login_tenant() is
+  'The tenant a worker''s login is bound to; null for a trusted one; an unknown login is refused.';
+
+create or replace function jobforge.require_operator() returns void
+language plpgsql stable
+as $$
+begin
+  if not pg_has_role(session_user, 'jf_operator', 'member') then
+    perform jobforge.refuse('JF009', 'operator_only', 'only an operator may do this');
+  end if;
+end
+$$;
+comment on function jobforge.require_operator() is 'Refuses everybody but an operator''s login.';
+grant execute on function jobforge.require_operator() to jf_fn;

@@ -1,0 +1,117 @@
+-- owner: jf_fn
+-- Keyed enqueues: rows with an idempotency key, a dedupe key or a client's id, one by one in key order.
+
+create or replace function jobforge.enqueue_keyed(
+  p_tenant_id uuid, p_types text[], p_payloads jsonb[], p_queues text[], p_priorities integer[], p_run_ats timestamptz[],
+  p_idempotency_keys text[], p_dedupe_keys text[], p_ids uuid[], p_max_attempts integer[], p_correlation_ids text[],
+  p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[], p_created_by text)
+returns table (at integer, id uuid, status text, existing boolean, run_at timestamptz, error_code text, error_reason text)
+language plpgsql volatile
+as $$
+declare
+  v_now timestamptz := jobforge.clock();
+  v_base bigint := jobforge.id_base(v_now);
+  v_row record;
+  v_id uuid;
+  v_kept record;
+  v_twin record;
+begin
+  -- Key order in every caller: two batches with the same keys wait for each other, they do not deadlock.
+  for v_row in
+    select c.*, coalesce(c.given_id, jobforge.make_id(v_base, c.at)) as new_id,
+      sha256(convert_to(c.type || ' ' || c.payload::text, 'UTF8')) as payload_hash
+    from jobforge.check_jobs(v_now, pg_has_role(session_user, 'jf_operator', 'member'), p_types, p_payloads, p_queues,
+      p_priorities, p_run_ats, p_idempotency_keys, p_dedupe_keys, p_ids, p_max_attempts, p_correlation_ids,
+      p_traceparents, p_tags, p_sources, p_source_refs) as c
+    order by c.type, c.idempotency_key, c.given_id, c.dedupe_key, c.at
+  loop
+    at := v_row.at; id := null; status := null; existing := false; run_at := v_row.run_at;
+    error_code := split_part(v_row.problem, ':', 1); error_reason := split_part(v_row.problem, ':', 2);
+    if v_row.problem is not null then
+      return next;
+      continue;
+    end if;
+
+    -- The first caller's key stays; this insert waits for a racing transaction with the same key to end.
+    select k.kept, k.job_id, k.same into v_kept
+    from jobforge.keep_key(p_tenant_id, v_row.type, v_row.idempotency_key, v_row.given_id, v_row.new_id, v_row.payload_hash,
+      v_now) as k;
+    if not v_kept.kept then
+      existing := true;
+      if not v_kept.same then
+        existing := false; error_code := 'JF004'; error_reason := 'key_reused_with_other_payload';
+      else
+        id := v_kept.job_id;
+        select j.status, j.run_at into status, run_at
+        from jobforge.find_job(p_tenant_id, v_kept.job_id) as j;
+      end if;
+      return next;
+      continue;
+    end if;
+
+    v_id := null;
+    while v_id is null loop
+      insert into jobforge.jobs as j (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention,
+        queue, type, payload, dedupe_key, correlation_id, traceparent, tags, source, source_ref, created_by)
+      values (p_tenant_id, v_row.new_id, v_row.run_at, v_now, v_row.max_attempts, v_row.priority, v_row.run_at <= v_now,
+        'queued', v_row.retention, v_row.queue, v_row.type, v_row.payload, v_row.dedupe_key, v_row.correlation_id,
+        v_row.traceparent, v_row.tags, v_row.source, v_row.source_ref, p_created_by)
+      on conflict (tenant_id, dedupe_key) where dedupe_key is not null and status in ('blocked', 'queued', 'running')
+        do nothing
+      returning j.id into v_id;
+      exit when v_id is not null;
+      -- The living twin is the answer; if it ended in between, the insert is tried again.
+      select j.id, j.status, j.run_at into v_twin from jobforge.jobs j
+      where j.tenant_id = p_tenant_id and j.dedupe_key = v_row.dedupe_key and j.status in ('blocked', 'queued', 'running');
+      if v_twin.id is not null then
+        update jobforge.idempotency_keys k set job_id = v_twin.id
+        where k.tenant_id = p_tenant_id and k.job_id = v_row.new_id
+          and (k.type, k.key) in ((v_row.type, v_row.idempotency_key), ('#id', v_row.given_id::text));
+        existing := true; v_id := v_twin.id; run_at := v_twin.run_at; status := v_twin.status;
+      end if;
+    end loop;
+    id := v_id;
+    status := coalesce(status, 'queued');
+    return next;
+  end loop;
+end
+$$;
+comment on function jobforge.enqueue_keyed(uuid, text[], jsonb[], text[], integer[], timestamptz[], text[], text[], uuid[],
+  integer[], text[], text[], jsonb[], text[], text[], text) is
+  'The keyed half of enqueue_jobs: keeps keys, finds living twins; called by it alone.';
+
+create or replace function jobforge.keep_key(
+  p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_job_id uuid, p_payload_hash bytea, p_now timestamptz,
+  out kept boolean, out job_id uuid, out same boolean)
+language plpgsql volatile
+as $$
+declare
+  v_type text;
+  v_key text;
+begin
+  kept := true; same := true; job_id := p_job_id;
+  -- A client's id is a key of its own: (tenant_id, id) cannot be unique across the history's partitions.
+  for v_type, v_key in
+    select t, k from (values (p_type, p_key), ('#id', p_given_id::text)) as v(t, k) where k is not null
+  loop
+    insert into jobforge.idempotency_keys as i (tenant_id, type, key, job_id, payload_hash, created_at)
+    values (p_tenant_id, v_type, v_key, p_job_id, p_payload_hash, p_now)
+    on conflict do nothing;
+    if not found then
+      -- A second statement, to see what the winner committed. Under REPEATABLE READ it cannot be seen.
+      select false, i.job_id, i.payload_hash = p_payload_hash into kept, job_id, same
+      from jobforge.idempotency_keys i
+      where i.tenant_id = p_tenant_id and i.type = v_type and i.key = v_key;
+      if kept is null then
+        raise exception 'the winner of key % is not visible to this snapshot', v_key using errcode = '40001';
+      end if;
+      -- Both or none: a caller's key kept a moment ago must not name a job that will never be.
+      delete from jobforge.idempotency_keys i
+      where i.tenant_id = p_tenant_id and i.type = p_type and i.key = p_key and i.job_id = p_job_id;
+      return;
+    end if;
+  end loop;
+end
+$$;
+comment on function jobforge.keep_key(uuid, text, text, uuid, uuid, bytea, timestamptz) is
+  'Keeps a caller''s key and a client''s id for this job, or tells whose they are and whether the payload was the same.';

@@ -1,0 +1,164 @@
+-- owner: jf_sys
+-- What a claim needs around its walk: a sound request, a lease, due work made ready, positions it may trust.
+
+create or replace function jobforge.require_claim(
+  p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb) returns void
+language plpgsql immutable
+as $$
+begin
+  if p_worker_id is null then
+    perform jobforge.refuse('JF001', 'worker_missing', 'p_worker_id is null');
+  elsif p_limit is null or p_limit not between 1 and 5000 then
+    perform jobforge.refuse('JF001', 'limit_out_of_range', 'p_limit must be 1 to 5000');
+  elsif coalesce(cardinality(p_queues), 0) not between 1 and 50 or array_position(p_queues, null) is not null then
+    perform jobforge.refuse('JF001', 'queues_out_of_range', 'p_queues must name 1 to 50 queues');
+  elsif coalesce(cardinality(p_types), 0) not between 1 and 500 or array_position(p_types, null) is not null then
+    perform jobforge.refuse('JF001', 'types_out_of_range', 'p_types must name 1 to 500 types');
+  elsif p_cursor is not null and (jsonb_typeof(p_cursor) <> 'object' or jsonb_array_length(p_cursor -> 'marks') > 64) then
+    perform jobforge.refuse('JF001', 'cursor_malformed', 'p_cursor is not a cursor of an earlier claim');
+  end if;
+end
+$$;
+comment on function jobforge.require_claim(text, text[], text[], integer, jsonb) is 'Refuses a malformed claim.';
+
+create or replace function jobforge.hold_lease(
+  p_lease_id uuid, p_worker_id text, p_bound uuid, p_window integer, p_seconds integer, p_now timestamptz)
+returns jobforge.leases
+language plpgsql volatile
+as $$
+declare
+  v_lease jobforge.leases;
+begin
+  if p_lease_id is not null then
+    return jobforge.require_lease(p_lease_id, p_now);
+  end if;
+  if p_seconds is null or p_seconds not between 1 and 3600 then
+    perform jobforge.refuse('JF001', 'lease_out_of_range', 'p_lease_seconds must be 1 to 3600');
+  elsif p_window not between 1 and 100000 then
+    perform jobforge.refuse('JF001', 'window_out_of_range', 'p_window must be 1 to 100000');
+  end if;
+  select gen_random_uuid(), w.no, p_bound, p_window, p_seconds, false, p_now, p_now, p_now + make_interval(secs => p_seconds)
+  into v_lease from jobforge.workers w where w.worker_id = p_worker_id;
+  if v_lease.id is null then
+    perform jobforge.refuse('JF007', 'worker_unknown', format('worker %s is not registered', p_worker_id));
+  end if;
+  return v_lease;
+end
+$$;
+comment on function jobforge.hold_lease(uuid, text, uuid, integer, integer, timestamptz) is
+  'The living lease of that id, held against the reaper, or the row of a new one, stored only when something is claimed.';
+
+create or replace function jobforge.require_lease(p_lease_id uuid, p_now timestamptz) returns jobforge.leases
+language plpgsql volatile
+as $$
+declare
+  v_lease jobforge.leases;
+  v_bound uuid := jobforge.login_tenant();
+begin
+  -- KEY SHARE lets the beat update the row and keeps the reaper, which takes FOR UPDATE SKIP LOCKED, away.
+  select l.* into v_lease from jobforge.leases l where l.id = p_lease_id for key share;
+  if v_lease.id is null or v_lease.expires_at <= p_now or (v_bound is not null and v_lease.tenant_id is distinct from v_bound) then
+    perform jobforge.refuse('JF006', 'lease_lost', format('lease %s is lost', p_lease_id));
+  end if;
+  return v_lease;
+end
+$$;
+comment on function jobforge.require_lease(uuid, timestamptz) is
+  'The lease, alive at p_now and kept from the reaper until this transaction ends; else lease lost.';
+
+create or replace function jobforge.keep_lease(p_lease jobforge.leases, p_new boolean) returns void
+language plpgsql volatile
+as $$
+begin
+  if p_new then
+    insert into jobforge.leases select (p_lease).*;
+  end if;
+end
+$$;
+comment on function jobforge.keep_lease(jobforge.leases, boolean) is 'Stores a new lease once it holds something.';
+
+create or replace function jobforge.promote(p_now timestamptz, p_limit integer) returns integer
+language plpgsql volatile
+as $$
+declare
+  v_promoted integer;
+begin
+  update jobforge.jobs j set ready = true
+  where j.ctid = any (array(
+    select f.ctid from jobforge.jobs f
+    where f.status = 'queued' and not f.ready and f.run_at <= p_now
+    order by f.run_at, f.tenant_id, f.id limit p_limit
+    for no key update skip locked));
+  get diagnostics v_promoted = row_count;
+  return v_promoted;
+end
+$$;
+comment on function jobforge.promote(timestamptz, integer) is
+  'Makes due work ready. Every claim does it, so that a retry waits for no scheduler.';
+
+create or replace function jobforge.trusted_marks(p_marks jsonb, p_queues text[], p_now timestamptz)
+returns jobforge.claim_mark[]
+language plpgsql volatile
+as $$
+declare
+  v_marks jobforge.claim_mark[];
+  v_queue text;
+  v_low timestamptz;
+begin
+  if p_marks is null or jsonb_array_length(p_marks) = 0 then
+    return null;
+  end if;
+  v_marks := array(select m from jsonb_populate_recordset(null::jobforge.claim_mark, p_marks) as m);
+  foreach v_queue in array p_queues loop
+    v_low := jobforge.sweep(v_queue, p_now);
+    if v_low is not null then
+      v_marks := array(
+        select case when m.queue = v_queue and m.run_at >= v_low
+          then row(m.queue, m.type, m.tenant_id, m.priority, v_low, '00000000-0000-0000-0000-000000000000')::jobforge.claim_mark
+          else m end
+        from unnest(v_marks) as m);
+    end if;
+  end loop;
+  return v_marks;
+end
+$$;
+comment on function jobforge.trusted_marks(jsonb, text[], timestamptz) is
+  'The remembered positions of a cursor; once a second, for one claimer a queue, moved back to where late comers may be.';
+
+create or replace function jobforge.sweep(p_queue text, p_now timestamptz) returns timestamptz
+language plpgsql volatile
+as $$
+declare
+  v_sweep jobforge.sweeps;
+  v_snapshot pg_snapshot := pg_current_snapshot();
+  v_full boolean;
+begin
+  select s.* into v_sweep from jobforge.sweeps s where s.queue = p_queue;
+  v_full := v_sweep.full_at < p_now - interval '1 minute';
+  if v_sweep.swept_at > p_now - interval '1 second' then
+    return null;
+  end if;
+  if v_sweep.queue is null then
+    insert into jobforge.sweeps (queue, swept_at, full_at, low, mark_at, mark_xid)
+    values (p_queue, p_now, p_now, '-infinity', p_now, pg_snapshot_xmax(v_snapshot))
+    on conflict do nothing;
+    return '-infinity';
+  end if;
+  -- Whoever writes a job writes a run_at that is not in its past. So once every transaction that could have been
+  -- writing at the mark has ended, nothing can appear any more before the mark (less what a statement may take from
+  -- reading the clock to its first write). What breaks the rule, a claim rolled back, is found once a minute.
+  update jobforge.sweeps s set swept_at = p_now,
+    full_at = case when v_full then p_now else s.full_at end,
+    low = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then s.mark_at - interval '5 seconds' else s.low end,
+    mark_at = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then p_now else s.mark_at end,
+    mark_xid = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then pg_snapshot_xmax(v_snapshot) else s.mark_xid end
+  where s.queue = p_queue and s.swept_at = v_sweep.swept_at
+    and s.ctid = (select x.ctid from jobforge.sweeps x where x.queue = p_queue for no key update skip locked);
+  if not found then
+    return null;
+  end if;
+  return case when v_full then '-infinity' else v_sweep.low end;
+end
+$$;
+comment on function jobforge.sweep(text, timestamptz) is
+  'For the one claimer of a second: the run_at from which late comers may still have appeared behind the positions.';

@@ -1,0 +1,78 @@
+-- owner: jf_sys
+-- Keep alive: one row per worker and beat, whatever it runs.
+
+create or replace function jobforge.heartbeat(
+  p_lease_id uuid, p_tenant_ids uuid[] default null, p_job_ids uuid[] default null, p_fences integer[] default null,
+  p_through bigint default null)
+returns table (expires_at timestamptz, tenant_id uuid, id uuid, problem text)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_now timestamptz := jobforge.clock();
+  v_bound uuid := jobforge.login_tenant();
+  v_expires timestamptz;
+  v_worker integer;
+begin
+  if p_job_ids is not null then
+    perform jobforge.require_columns(greatest(cardinality(p_job_ids), 1), nullif(cardinality(p_job_ids), 0),
+      nullif(cardinality(p_tenant_ids), 0), nullif(cardinality(p_fences), 0));
+  end if;
+  if not exists (select from jobforge.leases l where l.id = p_lease_id and l.expires_at > v_now) then
+    perform jobforge.notice_outage(v_now);
+  end if;
+  update jobforge.leases l set beat_at = v_now, expires_at = v_now + make_interval(secs => l.ttl_seconds)
+  where l.id = p_lease_id and l.expires_at > v_now and (v_bound is null or l.tenant_id = v_bound)
+  returning l.expires_at, l.worker_no into v_expires, v_worker;
+  if v_expires is null then
+    perform jobforge.refuse('JF006', 'lease_lost', format('lease %s is lost', p_lease_id));
+  end if;
+  update jobforge.workers w set last_seen = v_now, running = coalesce(cardinality(p_job_ids), w.running)
+  where w.no = v_worker;
+
+  -- The worker holds nothing else of its claims up to p_through: one row replaces theirs.
+  if p_through is not null then
+    delete from jobforge.lease_claims c where c.lease_id = p_lease_id and c.claim_no <= p_through;
+    if cardinality(p_job_ids) > 0 then
+      insert into jobforge.lease_claims (lease_id, claim_no, tenant_ids, job_ids)
+      values (p_lease_id, p_through, p_tenant_ids, p_job_ids);
+    end if;
+  end if;
+
+  return query select v_expires, null::uuid, null::uuid, null::text;
+  return query
+  select null::timestamptz, u.tenant_id, u.id, case when j.id is null then 'lost' else 'canceled' end
+  from unnest(p_tenant_ids, p_job_ids, p_fences) as u(tenant_id, id, fence)
+  left join jobforge.jobs j
+    on j.tenant_id = u.tenant_id and j.id = u.id and j.fence = u.fence and j.lease_id = p_lease_id
+  where j.id is null or j.cancel_at is not null;
+end
+$$;
+comment on function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) is
+  'Renews a lease. The first row tells its new expiry, the others which of the listed jobs are canceled or lost.';
+grant execute on function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) to jf_worker;
+
+create or replace function jobforge.notice_outage(p_now timestamptz) returns boolean
+language plpgsql volatile
+as $$
+declare
+  v_leader jobforge.leader;
+  v_alive timestamptz;
+begin
+  select l.* into v_leader from jobforge.leader l for no key update;
+  -- Anybody's sign of life shows that the database was there.
+  v_alive := greatest(v_leader.alive_at,
+    (select max(l.beat_at) from jobforge.leases l),
+    (select s.expires_at - interval '2 seconds' from jobforge.sentinel s));
+  if v_leader.server_started_at = pg_postmaster_start_time() and v_alive > p_now - interval '5 seconds' then
+    return false;
+  end if;
+  update jobforge.leases l set expires_at = p_now + make_interval(secs => l.ttl_seconds)
+  where l.expires_at > v_alive and l.expires_at < p_now + make_interval(secs => l.ttl_seconds);
+  update jobforge.leader l set alive_at = p_now, server_started_at = pg_postmaster_start_time();
+  return true;
+end
+$$;
+comment on function jobforge.notice_outage(timestamptz) is
+  'After a gap in everybody''s signs of life or a new start of the server, gives the leases that were alive then one more TTL.';

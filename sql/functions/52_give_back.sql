@@ -1,0 +1,137 @@
+-- owner: jf_sys
+-- Give back: release and snooze return a job without counting anything against it.
+
+create or replace function jobforge.release_jobs(
+  p_lease_id uuid, p_tenant_ids uuid[] default null, p_job_ids uuid[] default null, p_fences integer[] default null)
+returns table (at integer, verdict text)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_now timestamptz := jobforge.clock();
+  v_done integer[] := '{}';
+begin
+  if p_job_ids is null then
+    -- The worker is through with this lease: whatever is still on it, known to the worker or not, goes back.
+    if not jobforge.lease_lives(p_lease_id, v_now) then
+      perform jobforge.refuse('JF006', 'lease_lost', format('lease %s is lost', p_lease_id));
+    end if;
+    perform jobforge.requeue(p_lease_id, h.tenant_ids, h.job_ids, v_now) from jobforge.held_jobs(p_lease_id) as h;
+    delete from jobforge.lease_claims c where c.lease_id = p_lease_id;
+    delete from jobforge.leases l where l.id = p_lease_id;
+    return;
+  end if;
+  perform jobforge.require_columns(cardinality(p_job_ids), cardinality(p_tenant_ids), cardinality(p_fences));
+  if jobforge.lease_lives(p_lease_id, v_now) then
+    with mine as (
+      select r.at::integer as at, r.tenant_id, r.id
+      from unnest(p_tenant_ids, p_job_ids, p_fences) with ordinality as r(tenant_id, id, fence, at)
+      join jobforge.jobs j on j.tenant_id = r.tenant_id and j.id = r.id and j.fence = r.fence and j.lease_id = p_lease_id
+      order by r.tenant_id, r.id for no key update of j
+    )
+    select array_agg(m.at) into v_done from mine m;
+    perform jobforge.requeue(p_lease_id, array(select p_tenant_ids[i] from unnest(v_done) as i),
+      array(select p_job_ids[i] from unnest(v_done) as i), v_now);
+  end if;
+  return query select v.at, v.verdict
+  from jobforge.verdicts(p_lease_id, p_tenant_ids, p_job_ids, p_fences, v_done, v_now) as v;
+end
+$$;
+comment on function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) is
+  'Gives jobs back free, each with a verdict; without a list it gives back all the lease still holds and ends the lease.';
+grant execute on function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) to jf_worker;
+
+create or replace function jobforge.snooze_job(
+  p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_seconds double precision)
+returns timestamptz
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := jobforge.clock();
+  v_run_at timestamptz;
+begin
+  if p_seconds is null or p_seconds not between 0 and 31536000 then
+    perform jobforge.refuse('JF001', 'snooze_out_of_range', 'p_seconds must be 0 to a year');
+  end if;
+  if jobforge.lease_lives(p_lease_id, v_now) then
+    update jobforge.jobs j
+    set status = 'queued', run_at = v_now + make_interval(secs => p_seconds), lease_id = null
+    where j.tenant_id = p_tenant_id and j.id = p_job_id and j.fence = p_fence and j.lease_id = p_lease_id
+      and j.cancel_at is null
+    returning j.run_at into v_run_at;
+  end if;
+  if v_run_at is null then
+    perform jobforge.refuse_stale(p_lease_id, p_tenant_id, p_job_id, p_fence, v_now);
+  end if;
+  return v_run_at;
+end
+$$;
+comment on function jobforge.snooze_job(uuid, uuid, uuid, integer, double precision) is
+  'Puts a running job off without counting the attempt as a failure.';
+grant execute on function jobforge.snooze_job(uuid, uuid, uuid, integer, double precision) to jf_worker;
+
+create or replace function jobforge.refuse_stale(
+  p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_now timestamptz) returns void
+language plpgsql volatile
+as $$
+declare
+  v_verdict text;
+begin
+  select v.verdict into v_verdict from jobforge.verdicts(p_lease_id, array[p_tenant_id], array[p_job_id], array[p_fence],
+    '{}', p_now) as v;
+  if v_verdict = 'invalid' then
+    perform jobforge.refuse('JF008', 'cancel_requested', format('job %s is asked to stop', p_job_id));
+  end if;
+  perform jobforge.require_verdict(case when v_verdict = 'already' then 'stale' else v_verdict end, p_job_id);
+end
+$$;
+comment on function jobforge.refuse_stale(uuid, uuid, uuid, integer, timestamptz) is
+  'Raises for a report that changed nothing: stale, unknown, or asked to stop.';
+
+create or replace function jobforge.held_jobs(p_lease_id uuid, out tenant_ids uuid[], out job_ids uuid[])
+language sql volatile
+as $$
+  -- In claim order, each job once, and only what is still on this lease.
+  with listed as (
+    select u.tenant_id, u.id, min((c.claim_no, u.at)) as place
+    from jobforge.lease_claims c cross join unnest(c.tenant_ids, c.job_ids) with ordinality as u(tenant_id, id, at)
+    where c.lease_id = p_lease_id group by u.tenant_id, u.id
+  )
+  select array_agg(k.tenant_id order by k.place), array_agg(k.id order by k.place)
+  from listed k join jobforge.jobs j on j.tenant_id = k.tenant_id and j.id = k.id and j.lease_id = p_lease_id
+$$;
+comment on function jobforge.held_jobs(uuid) is 'The jobs a lease still holds, in the order in which they were to start.';
+
+create or replace function jobforge.requeue(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamptz)
+returns integer
+language plpgsql volatile
+as $$
+declare
+  v_requeued integer;
+begin
+  -- A job asked to stop ends here; the others keep their place in the order.
+  perform jobforge.apply_end(u.tenant_id, u.id, 'canceled', 'canceled before it started', null, p_now)
+  from unnest(p_tenant_ids, p_job_ids) as u(tenant_id, id)
+  join jobforge.jobs j on j.tenant_id = u.tenant_id and j.id = u.id and j.lease_id = p_lease_id and j.cancel_at is not null;
+  with back as (
+    update jobforge.jobs j set status = 'queued', ready = true, lease_id = null, started_at = null
+    from unnest(p_tenant_ids, p_job_ids) as u(tenant_id, id)
+    where j.tenant_id = u.tenant_id and j.id = u.id and j.lease_id = p_lease_id and j.status = 'running'
+    returning j.queue, j.run_at
+  ), lowest as (
+    select b.queue, min(b.run_at) as run_at, count(*) as jobs from back b group by b.queue
+  ), swept as (
+    update jobforge.sweeps s set low = least(s.low, l.run_at), swept_at = '-infinity'
+    from lowest l where s.queue = l.queue
+  )
+  select sum(l.jobs) into v_requeued from lowest l;
+  if v_requeued > 0 and exists (select from jobforge.sleepers s where s.expires_at > p_now) then
+    perform pg_notify('jobforge_wake', '');
+  end if;
+  return coalesce(v_requeued, 0);
+end
+$$;
+comment on function jobforge.requeue(uuid, uuid[], uuid[], timestamptz) is
+  'Puts a lease''s jobs back where they stood, free, and lets the next claim look behind its position for them.';

@@ -1,0 +1,81 @@
+-- owner: jf_sys
+-- Notes of a running job: progress and log lines, beside the job's row, fenced like every report.
+
+create or replace function jobforge.report_progress(
+  p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_percent real, p_message text default '')
+returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := jobforge.clock();
+begin
+  if p_percent is null or p_percent not between 0 and 100 then
+    perform jobforge.refuse('JF001', 'percent_out_of_range', 'p_percent must be 0 to 100');
+  end if;
+  perform jobforge.hold_job(p_lease_id, p_tenant_id, p_job_id, p_fence, v_now);
+  insert into jobforge.job_progress as p (tenant_id, job_id, number, percent, message, at)
+  values (p_tenant_id, p_job_id, p_fence, p_percent, left(coalesce(p_message, ''), 1000), v_now)
+  on conflict (tenant_id, job_id) do update
+  set number = excluded.number, percent = excluded.percent, message = excluded.message, at = excluded.at;
+  return true;
+end
+$$;
+comment on function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) is
+  'Tells how far a running job is; a stale lease or fence is refused.';
+grant execute on function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) to jf_worker;
+
+create or replace function jobforge.append_log(
+  p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_levels text[], p_messages text[])
+returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := jobforge.clock();
+  v_last integer;
+  v_room integer;
+begin
+  perform jobforge.require_columns(cardinality(p_messages), cardinality(p_levels));
+  if exists (select from unnest(p_levels) as l where l is null or l not in ('debug', 'info', 'warn', 'error')) then
+    perform jobforge.refuse('JF001', 'level_unknown', 'a level is debug, info, warn or error');
+  end if;
+  perform jobforge.hold_job(p_lease_id, p_tenant_id, p_job_id, p_fence, v_now);
+  select coalesce(max(l.line_no), 0) into v_last from jobforge.job_logs l
+  where l.tenant_id = p_tenant_id and l.job_id = p_job_id and l.number = p_fence;
+  v_room := 10000 - v_last;
+  insert into jobforge.job_logs (tenant_id, job_id, number, line_no, at, level, message)
+  select p_tenant_id, p_job_id, p_fence, v_last + u.o, v_now, u.level, left(coalesce(u.message, ''), 4096)
+  from unnest(p_levels, p_messages) with ordinality as u(level, message, o) where u.o <= v_room;
+  if v_room > 0 and v_room < cardinality(p_messages) then
+    insert into jobforge.job_logs (tenant_id, job_id, number, line_no, at, level, message)
+    values (p_tenant_id, p_job_id, p_fence, 10001, v_now, 'warn', 'the log of this attempt is full: later lines are dropped');
+  end if;
+  return greatest(least(v_room, cardinality(p_messages)), 0);
+end
+$$;
+comment on function jobforge.append_log(uuid, uuid, uuid, integer, text[], text[]) is
+  'Appends log lines to a running attempt, 10000 at most; tells how many were kept.';
+grant execute on function jobforge.append_log(uuid, uuid, uuid, integer, text[], text[]) to jf_worker;
+
+create or replace function jobforge.hold_job(
+  p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_now timestamptz) returns void
+language plpgsql volatile
+as $$
+declare
+  v_noted boolean;
+begin
+  if jobforge.lease_lives(p_lease_id, p_now) then
+    select j.noted into v_noted from jobforge.jobs j
+    where j.tenant_id = p_tenant_id and j.id = p_job_id and j.fence = p_fence and j.lease_id = p_lease_id
+    for no key update;
+  end if;
+  if v_noted is null then
+    perform jobforge.refuse_stale(p_lease_id, p_tenant_id, p_job_id, p_fence, p_now);
+  elsif not v_noted then
+    update jobforge.jobs j set noted = true where j.tenant_id = p_tenant_id and j.id = p_job_id;
+  end if;
+end
+$$;
+comment on function jobforge.hold_job(uuid, uuid, uuid, integer, timestamptz) is
+  'Locks a running job for its holder and marks that it has notes to take along when it ends.';

@@ -1,0 +1,201 @@
+-- owner: jf_owner
+-- Tenants' data: row-level security, forced; every key starts with tenant_id.
+
+-- Live work only: blocked, queued, running, and the dead letters (failed, dead).
+-- `ready` tells due work from work that waits for its run_at: only due work is in the claim's indexes.
+create table jobforge.jobs (
+  tenant_id      uuid        not null,
+  id             uuid        not null,
+  lease_id       uuid,
+  run_at         timestamptz not null,
+  created_at     timestamptz not null,
+  started_at     timestamptz,
+  finished_at    timestamptz,
+  cancel_at      timestamptz,
+  fence          integer     not null default 0,
+  failures       integer     not null default 0,
+  worker_no      integer,
+  deaths         smallint    not null default 0,
+  max_attempts   smallint    not null,
+  priority       smallint    not null,
+  ready          boolean     not null,
+  noted          boolean     not null default false,
+  status         text        not null,
+  retention      text        not null,
+  queue          text        not null,
+  type           text        not null,
+  payload        jsonb       not null,
+  dedupe_key     text,
+  correlation_id text,
+  traceparent    text,
+  tags           jsonb,
+  source         text        not null,
+  source_ref     text,
+  created_by     text,
+  parent_id      uuid,
+  error          text,
+  constraint jobs_pk primary key (tenant_id, id),
+  constraint jobs_status_known check (status in ('queued', 'running', 'blocked', 'failed', 'dead')),
+  constraint jobs_running_has_lease check ((status = 'running') = (lease_id is not null)),
+  constraint jobs_running_has_start check (status <> 'running' or (started_at is not null and fence > 0)),
+  constraint jobs_dead_has_end check ((status in ('failed', 'dead')) = (finished_at is not null)),
+  constraint jobs_ready_is_queued check (not ready or status = 'queued'),
+  constraint jobs_counts_sane check (failures >= 0 and deaths >= 0 and failures + deaths <= fence),
+  constraint jobs_priority_range check (priority between 0 and 1000),
+  constraint jobs_attempts_range check (max_attempts between 1 and 1000)
+);
+
+-- The turn: tenants by skip-scan, each in its own order. Jobs that killed twice and reserved work stand apart.
+create index jobs_turn on jobforge.jobs (queue, type, tenant_id, priority, run_at, id)
+  where ready and deaths < 2 and priority >= 10;
+create index jobs_reserved on jobforge.jobs (queue, type, priority, run_at, id)
+  where ready and deaths < 2 and priority < 10;
+create index jobs_suspect on jobforge.jobs (queue, type, run_at, id)
+  where ready and deaths >= 2;
+create index jobs_future on jobforge.jobs (run_at, tenant_id, id)
+  where status = 'queued' and not ready;
+create index jobs_dead_letters on jobforge.jobs (tenant_id, finished_at, id)
+  where status in ('failed', 'dead');
+create unique index jobs_dedupe on jobforge.jobs (tenant_id, dedupe_key)
+  where dedupe_key is not null and status in ('blocked', 'queued', 'running');
+
+-- What is over: succeeded and canceled. Written once, dropped whole, by retention class and time.
+create table jobforge.job_history (
+  tenant_id      uuid        not null,
+  id             uuid        not null,
+  run_at         timestamptz not null,
+  created_at     timestamptz not null,
+  started_at     timestamptz,
+  finished_at    timestamptz not null,
+  fence          integer     not null,
+  failures       integer     not null,
+  worker_no      integer,
+  deaths         smallint    not null,
+  max_attempts   smallint    not null,
+  priority       smallint    not null,
+  status         text        not null,
+  retention      text        not null,
+  queue          text        not null,
+  type           text        not null,
+  payload        jsonb       not null,
+  result         jsonb,
+  dedupe_key     text,
+  correlation_id text,
+  traceparent    text,
+  tags           jsonb,
+  source         text        not null,
+  source_ref     text,
+  created_by     text,
+  parent_id      uuid,
+  error          text,
+  constraint job_history_pk primary key (tenant_id, id, finished_at, retention),
+  constraint job_history_status_known check (status in ('succeeded', 'canceled'))
+) partition by list (retention);
+
+-- Attempts that did not end the job well; the last attempt of a good job is told by its own row.
+create table jobforge.attempts (
+  tenant_id   uuid        not null,
+  job_id      uuid        not null,
+  number      integer     not null,
+  status      text        not null,
+  worker_no   integer,
+  exit_code   integer,
+  started_at  timestamptz not null,
+  finished_at timestamptz not null,
+  error_class text,
+  error       text,
+  stdout_tail text,
+  stderr_tail text,
+  constraint attempts_pk primary key (tenant_id, job_id, number),
+  constraint attempts_status_known check (status in ('succeeded', 'failed', 'timeout', 'canceled', 'lost')),
+  constraint attempts_class_known check (error_class in ('retryable', 'permanent'))
+);
+
+create table jobforge.job_logs (
+  tenant_id uuid        not null,
+  job_id    uuid        not null,
+  number    integer     not null,
+  line_no   integer     not null,
+  at        timestamptz not null,
+  level     text        not null,
+  message   text        not null,
+  constraint job_logs_pk primary key (tenant_id, job_id, number, line_no),
+  constraint job_logs_level_known check (level in ('debug', 'info', 'warn', 'error'))
+);
+
+create table jobforge.job_progress (
+  tenant_id uuid        not null,
+  job_id    uuid        not null,
+  number    integer     not null,
+  percent   real        not null,
+  message   text        not null default '',
+  at        timestamptz not null,
+  constraint job_progress_pk primary key (tenant_id, job_id),
+  constraint job_progress_percent_range check (percent between 0 and 100)
+) with (fillfactor = 70);
+
+-- Where a job's attempts and logs go when it leaves the live table.
+create table jobforge.attempt_history (
+  like jobforge.attempts including constraints,
+  retention text not null,
+  job_finished_at timestamptz not null,
+  constraint attempt_history_pk primary key (tenant_id, job_id, number, job_finished_at, retention)
+) partition by list (retention);
+create table jobforge.log_history (
+  like jobforge.job_logs including constraints,
+  retention text not null,
+  job_finished_at timestamptz not null,
+  constraint log_history_pk primary key (tenant_id, job_id, number, line_no, job_finished_at, retention)
+) partition by list (retention);
+
+-- Keys of callers and ids of clients: the first job stays the answer.
+create table jobforge.idempotency_keys (
+  tenant_id    uuid        not null,
+  type         text        not null,
+  key          text        not null,
+  job_id       uuid        not null,
+  payload_hash bytea       not null,
+  created_at   timestamptz not null,
+  constraint idempotency_keys_pk primary key (tenant_id, type, key),
+  constraint idempotency_keys_key_length check (length(key) between 1 and 255)
+);
+create index idempotency_keys_age on jobforge.idempotency_keys (created_at);
+
+create table jobforge.audit_log (
+  tenant_id uuid        not null,
+  id        uuid        not null default gen_random_uuid(),
+  at        timestamptz not null,
+  actor     text        not null,
+  action    text        not null,
+  job_id    uuid,
+  detail    jsonb       not null default '{}',
+  constraint audit_log_pk primary key (tenant_id, id)
+);
+
+create table jobforge.job_history_day partition of jobforge.job_history for values in ('day') partition by range (finished_at);
+create table jobforge.job_history_week partition of jobforge.job_history for values in ('week') partition by range (finished_at);
+create table jobforge.job_history_month partition of jobforge.job_history for values in ('month') partition by range (finished_at);
+create table jobforge.job_history_year partition of jobforge.job_history for values in ('year') partition by range (finished_at);
+create table jobforge.attempt_history_day partition of jobforge.attempt_history for values in ('day') partition by range (job_finished_at);
+create table jobforge.attempt_history_week partition of jobforge.attempt_history for values in ('week') partition by range (job_finished_at);
+create table jobforge.attempt_history_month partition of jobforge.attempt_history for values in ('month') partition by range (job_finished_at);
+create table jobforge.attempt_history_year partition of jobforge.attempt_history for values in ('year') partition by range (job_finished_at);
+create table jobforge.log_history_day partition of jobforge.log_history for values in ('day') partition by range (job_finished_at);
+create table jobforge.log_history_week partition of jobforge.log_history for values in ('week') partition by range (job_finished_at);
+create table jobforge.log_history_month partition of jobforge.log_history for values in ('month') partition by range (job_finished_at);
+create table jobforge.log_history_year partition of jobforge.log_history for values in ('year') partition by range (job_finished_at);
+
+-- A missing partition must never stop a completion.
+do $$
+declare
+  v_parent text;
+  v_class text;
+begin
+  foreach v_parent in array array['job_history', 'attempt_history', 'log_history'] loop
+    foreach v_class in array array['day', 'week', 'month', 'year'] loop
+      execute format('create table jobforge.%I partition of jobforge.%I default',
+        v_parent || '_' || v_class || '_default', v_parent || '_' || v_class);
+    end loop;
+  end loop;
+end
+$$;

@@ -1,0 +1,54 @@
+-- owner: jf_owner
+-- Row-level security on every table with tenants' data. Unset, empty or malformed settings mean no row.
+
+do $$
+declare
+  v_table regclass;
+begin
+  for v_table in
+    select c.oid::regclass from pg_catalog.pg_class c
+    where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p')
+      and exists (select from pg_catalog.pg_attribute a
+                  where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)
+      and not exists (select from pg_catalog.pg_policy p where p.polrelid = c.oid)
+  loop
+    execute format('alter table %s enable row level security, force row level security', v_table);
+  end loop;
+
+  foreach v_table in array array['jobforge.jobs', 'jobforge.job_history', 'jobforge.attempts', 'jobforge.job_logs',
+      'jobforge.job_progress', 'jobforge.attempt_history', 'jobforge.log_history', 'jobforge.idempotency_keys',
+      'jobforge.audit_log']::regclass[] loop
+    execute format($policy$create policy tenant_rows on %s for all to jf_fn
+      using (tenant_id = (select nullif(current_setting('app.tenant_id', true), '')::uuid))
+      with check (tenant_id = (select nullif(current_setting('app.tenant_id', true), '')::uuid))$policy$, v_table);
+    execute format($policy$create policy tenant_reads on %s for select to jf_tenant, jf_operator
+      using (tenant_id = (select nullif(current_setting('app.tenant_id', true), '')::uuid))$policy$, v_table);
+    -- A login bound to one tenant stays there whatever it puts into the setting; an unknown login sees nothing.
+    execute format($policy$create policy login_bound on %s as restrictive for all to jf_fn, jf_tenant, jf_operator
+      using ((select exists (select from jobforge.logins l where l.role_name = session_user
+        and (l.tenant_id is null or l.tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid))))$policy$, v_table);
+    execute format('create policy sys_all on %s for all to jf_sys using (true) with check (true)', v_table);
+    execute format('grant select, insert, update, delete on %s to jf_fn, jf_sys', v_table);
+  end loop;
+end
+$$;
+
+create policy own_login on jobforge.logins for select to jf_tenant, jf_operator using (role_name = session_user);
+grant select on jobforge.logins to jf_tenant, jf_operator;
+
+-- Every column but raw payloads and results, which only functions hand out.
+grant select (tenant_id, id, run_at, created_at, started_at, finished_at, cancel_at, fence, failures, worker_no, deaths,
+  max_attempts, priority, status, retention, queue, type, dedupe_key, correlation_id, traceparent, tags, source,
+  source_ref, created_by, parent_id, error) on jobforge.jobs to jf_tenant, jf_operator;
+grant select (tenant_id, id, run_at, created_at, started_at, finished_at, fence, failures, worker_no, deaths,
+  max_attempts, priority, status, retention, queue, type, dedupe_key, correlation_id, traceparent, tags, source,
+  source_ref, created_by, parent_id, error) on jobforge.job_history to jf_tenant, jf_operator;
+grant select on jobforge.attempts, jobforge.attempt_history, jobforge.job_logs, jobforge.log_history,
+  jobforge.job_progress to jf_tenant, jf_operator;
+grant select on jobforge.audit_log to jf_operator;
+
+-- The claim's planner settings are part of its functions; these tables change by the thousand a second.
+alter table jobforge.jobs set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1,
+  autovacuum_analyze_scale_factor = 0.05);
+alter table jobforge.lease_claims set (autovacuum_vacuum_scale_factor = 0.05);
+alter table jobforge.leases set (autovacuum_vacuum_scale_factor = 0.05);
