@@ -1,0 +1,28 @@
+//! What JobForge's tests stand on: a database per test on a real Postgres, a settable clock, two-session
+//! stepping, a fault proxy and named points where code can be held or made to fail.
+//!
+//! All test processes of a checkout share one Postgres (`run.rs` tells how it lives and dies). A test takes a
+//! [`TestDb`]; a test that kills the server takes a [`PrivateCluster`].
+//!
+//! Everything here panics with a readable message when it cannot do its work: a test can do nothing
+//! better with such an error. Roles belong to the whole Postgres, not to a database, so a test that
+//! makes or changes a role needs a name of its own for it.
+
+mod clock;
+mod db;
+mod fault_points;
+mod or_fail;
+mod private_cluster;
+mod proxy;
+mod run;
+mod session;
+mod shared_cluster;
+mod template;
+mod wire;
+
+pub use db::{TestDb, connect};
+pub use fault_points::{FaultInjected, FaultPoints};
+pub use private_cluster::PrivateCluster;
+pub use proxy::{ConnectionCounts, Direction, FaultProxy, Mode};
+pub use run::run_dir;
+pub use session::{Param, Running, Session};
