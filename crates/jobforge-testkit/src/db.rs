@@ -43,7 +43,13 @@ impl TestDb {
 
     /// A connection as superuser.
     pub async fn connect_super(&self) -> Client {
-        connect(&self.super_url()).await
+        connect(&self.socket_url()).await
+    }
+
+    /// The superuser's URL over the unix socket, which needs no password: checking one costs an
+    /// unoptimised build some fifty milliseconds.
+    pub(crate) fn socket_url(&self) -> String {
+        self.url_as("postgres", None)
     }
 
     pub(crate) async fn clone_of(admin: &Client, address: &Address, template: &str) -> TestDb {
@@ -59,7 +65,7 @@ impl Drop for TestDb {
     /// From a thread of its own, because the test's runtime may be ending. Best effort: what is left
     /// goes away with the shared Postgres.
     fn drop(&mut self) {
-        let url = self.address.superuser_url("postgres");
+        let url = admin_url(&self.address);
         let sql = format!("drop database if exists {} with (force)", self.name);
         let dropped = thread::spawn(move || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -73,6 +79,11 @@ impl Drop for TestDb {
             eprintln!("the database {} was not deleted", self.name);
         }
     }
+}
+
+/// The URL from which databases are made and deleted.
+pub(crate) fn admin_url(address: &Address) -> String {
+    address.url_as("postgres", None, "postgres")
 }
 
 /// A connection to any URL; its background task ends with the client.

@@ -34,14 +34,14 @@ pub type Param = Box<dyn ToSql + Sync + Send>;
 impl TestDb {
     /// A session as superuser.
     pub async fn session(&self) -> Session {
-        self.session_at(&self.super_url()).await
+        self.session_at(&self.socket_url()).await
     }
 
     /// A session at another URL of this database, e.g. from [`TestDb::url_as`].
     pub async fn session_at(&self, url: &str) -> Session {
         let client = connect(url).await;
         let row = client.query_one("select pg_backend_pid()", &[]).await.or_fail("ask for the session's pid");
-        Session { client, pid: row.get(0), monitor_url: self.super_url() }
+        Session { client, pid: row.get(0), monitor_url: self.socket_url() }
     }
 }
 

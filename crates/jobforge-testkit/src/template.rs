@@ -6,7 +6,7 @@
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use crate::db::{TestDb, connect};
+use crate::db::{TestDb, admin_url, connect};
 use crate::or_fail::OrFail;
 use crate::run::{Gate, Run};
 use crate::shared_cluster::shared_cluster;
@@ -16,7 +16,7 @@ impl TestDb {
     /// database, once for every new `name_hash`: change the hash when the content changes.
     pub async fn from_template(name_hash: &str, prepare: impl AsyncFn(&str)) -> TestDb {
         let address = shared_cluster().await;
-        let admin = connect(&address.superuser_url("postgres")).await;
+        let admin = connect(&admin_url(address)).await;
         let template = template_name(name_hash);
         if !exists(&admin, &template).await {
             let _gate = gate().await;
@@ -31,7 +31,7 @@ impl TestDb {
     /// An empty database.
     pub async fn blank() -> TestDb {
         let address = shared_cluster().await;
-        let admin = connect(&address.superuser_url("postgres")).await;
+        let admin = connect(&admin_url(address)).await;
         TestDb::clone_of(&admin, address, "template0").await
     }
 }
