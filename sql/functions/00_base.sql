@@ -49,10 +49,13 @@ begin
                  and (l.tenant_id is null or l.tenant_id = p_tenant_id)) then
     perform jobforge.refuse('JF009', 'login_not_bound', format('login %s may not act for this tenant', session_user));
   end if;
+  if not exists (select from jobforge.tenants t where t.id = p_tenant_id) then
+    perform jobforge.refuse('JF007', 'tenant_unknown', format('tenant %s is not known', p_tenant_id));
+  end if;
 end
 $$;
 comment on function jobforge.require_tenant(uuid) is
-  'Refuses a call whose tenant is missing, is not the one of the transaction, or is not the login''s.';
+  'Refuses a call whose tenant is missing, is not the one of the transaction, is not the login''s, or is not known.';
 grant execute on function jobforge.require_tenant(uuid) to jf_fn;
 
 create or replace function jobforge.login_tenant() returns uuid

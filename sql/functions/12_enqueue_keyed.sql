@@ -8,6 +8,7 @@ create or replace function jobforge.enqueue_keyed(
 returns table (at integer, id uuid, status text, existing boolean, run_at timestamptz, error_code text, error_reason text)
 language plpgsql volatile
 as $$
+#variable_conflict use_column
 declare
   v_now timestamptz := jobforge.clock();
   v_base bigint := jobforge.id_base(v_now);

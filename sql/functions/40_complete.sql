@@ -94,6 +94,7 @@ end
 $$;
 comment on function jobforge.retire(text, uuid, uuid[], uuid[], integer[], jsonb[], text, tid[], timestamptz) is
   'Moves the jobs that are still as reported (place, id, fence, lease) into the history; tells which rows it moved.';
+grant execute on function jobforge.retire(text, uuid, uuid[], uuid[], integer[], jsonb[], text, tid[], timestamptz) to jf_fn;
 
 create or replace function jobforge.retire_notes(p_tenant_id uuid, p_job_id uuid, p_now timestamptz) returns void
 language plpgsql volatile
@@ -116,6 +117,7 @@ end
 $$;
 comment on function jobforge.retire_notes(uuid, uuid, timestamptz) is
   'Moves a finished job''s attempts and logs after it, to be dropped with it.';
+grant execute on function jobforge.retire_notes(uuid, uuid, timestamptz) to jf_fn;
 
 create or replace function jobforge.locate(p_tenant_ids uuid[], p_job_ids uuid[]) returns tid[]
 language sql stable
@@ -126,6 +128,7 @@ as $$
     order by r.at)
 $$;
 comment on function jobforge.locate(uuid[], uuid[]) is 'Where the rows of these jobs are now, by their key.';
+grant execute on function jobforge.locate(uuid[], uuid[]) to jf_fn;
 
 create or replace function jobforge.lease_lives(p_lease_id uuid, p_now timestamptz) returns boolean
 language plpgsql volatile

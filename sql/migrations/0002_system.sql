@@ -4,12 +4,10 @@
 create table jobforge.tenants (
   id         uuid        not null,
   name       text        not null,
-  weight     smallint    not null default 1,
   paused_at  timestamptz,
   created_at timestamptz not null default clock_timestamp(),
   constraint tenants_pk primary key (id),
-  constraint tenants_name_length check (length(name) between 1 and 200),
-  constraint tenants_weight_range check (weight between 1 and 100)
+  constraint tenants_name_length check (length(name) between 1 and 200)
 );
 create index tenants_held on jobforge.tenants (id) where paused_at is not null;
 insert into jobforge.tenants (id, name) values ('00000000-0000-0000-0000-000000000000', 'global');
@@ -35,7 +33,6 @@ create table jobforge.definitions (
   retry_cap_ms    bigint      not null default 3600000,
   retry_jitter    real        not null default 0.1,
   retention       text        not null default 'week',
-  arg_schema      jsonb,
   is_active       boolean     not null default true,
   created_at      timestamptz not null default clock_timestamp(),
   updated_at      timestamptz not null default clock_timestamp(),

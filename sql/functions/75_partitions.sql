@@ -1,0 +1,75 @@
+-- owner: jf_owner
+-- The history's partitions: made ahead, dropped whole. The one place with dynamic SQL.
+
+create or replace function jobforge.upkeep_partitions(p_term bigint, p_limit integer default 100)
+returns table (made integer, dropped integer, refused integer)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '50ms'
+as $$
+declare
+  v_leaf record;
+begin
+  perform jobforge.require_limit(p_limit);
+  perform jobforge.require_term(p_term);
+  made := 0; dropped := 0; refused := 0;
+  for v_leaf in select * from jobforge.wanted_partitions(jobforge.clock()) as w
+      where to_regclass('jobforge.' || w.leaf) is null limit p_limit
+  loop
+    begin
+      -- Made apart and attached: the parent is never locked against completions.
+      execute format('create table jobforge.%I (like jobforge.%I including all)', v_leaf.leaf, v_leaf.parent);
+      execute format('alter table jobforge.%I enable row level security, force row level security', v_leaf.leaf);
+      execute format('alter table jobforge.%I attach partition jobforge.%I for values from (%L) to (%L)',
+        v_leaf.parent, v_leaf.leaf, v_leaf.first, v_leaf.past);
+      made := made + 1;
+    exception when lock_not_available or check_violation then
+      refused := refused + 1; -- the next round tries again; the default partition takes the rows meanwhile
+    end;
+  end loop;
+  for v_leaf in select * from jobforge.expired_partitions(jobforge.clock()) as e limit p_limit
+  loop
+    begin
+      execute format('drop table jobforge.%I', v_leaf.leaf);
+      dropped := dropped + 1;
+    exception when lock_not_available then
+      refused := refused + 1;
+    end;
+  end loop;
+  return next;
+end
+$$;
+comment on function jobforge.upkeep_partitions(bigint, integer) is
+  'Makes the history''s partitions 14 days ahead and drops those past their class''s time, waiting 50 ms at most for a lock.';
+grant execute on function jobforge.upkeep_partitions(bigint, integer) to jf_operator;
+
+create or replace function jobforge.wanted_partitions(p_now timestamptz)
+returns table (parent text, leaf text, first timestamptz, past timestamptz)
+language sql stable
+as $$
+  select t.name || '_' || c.retention, t.name || '_' || c.retention || '_' || to_char(s.first at time zone 'UTC', 'YYYYMMDD'),
+    s.first, s.first + c.step
+  from (values ('job_history'), ('attempt_history'), ('log_history')) as t(name)
+  cross join (values ('day', 'day', interval '1 day'), ('week', 'day', interval '1 day'),
+    ('month', 'week', interval '7 days'), ('year', 'month', interval '1 month')) as c(retention, unit, step)
+  cross join lateral (
+    select g at time zone 'UTC' as first
+    from generate_series(date_trunc(c.unit, p_now at time zone 'UTC'), (p_now at time zone 'UTC') + interval '14 days', c.step) as g
+  ) as s
+$$;
+comment on function jobforge.wanted_partitions(timestamptz) is 'The partitions that should exist, from now to 14 days ahead.';
+
+create or replace function jobforge.expired_partitions(p_now timestamptz)
+returns table (leaf text)
+language sql stable
+as $$
+  select p.relname::text
+  from (values ('job_history'), ('attempt_history'), ('log_history')) as t(name)
+  cross join (values ('day', interval '1 day', interval '1 day'), ('week', interval '1 day', interval '7 days'),
+    ('month', interval '7 days', interval '31 days'), ('year', interval '1 month', interval '366 days')) as c(retention, step, life)
+  join pg_inherits i on i.inhparent = to_regclass('jobforge.' || t.name || '_' || c.retention)
+  join pg_class p on p.oid = i.inhrelid
+  where p.relname ~ '_[0-9]{8}$'
+    and to_timestamp(right(p.relname, 8) || '+00', 'YYYYMMDDTZH') + c.step + c.life < p_now
+$$;
+comment on function jobforge.expired_partitions(timestamptz) is 'The partitions whose youngest row is past its class''s time.';
