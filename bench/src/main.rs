@@ -1,0 +1,78 @@
+//! `jobforge-bench`: the workloads of the performance notes, for JobForge, the raw-SQL limit and a peer, interleaved
+//! on one Postgres, because on a small noisy machine only ratios inside one run mean anything.
+
+mod cli;
+mod connection;
+mod contenders;
+mod cost;
+mod figures;
+mod metric;
+mod payload;
+mod pickup;
+mod postgres_cpu;
+mod report;
+mod server;
+mod statistics;
+mod tournament;
+mod workloads;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use jiff::Timestamp;
+
+use crate::cli::Cli;
+use crate::contenders::Contender;
+use crate::report::{ContenderSettings, Report};
+use crate::server::Server;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let plan = cli.plan();
+    let mut contenders = chosen(&cli)?;
+    let started_at = Timestamp::now();
+
+    let server = Server::connect(&cli.database_url).await?;
+    let figures = tournament::run(&plan, &server, &mut contenders).await?;
+    let report = Report {
+        started_at: started_at.to_string(),
+        plan,
+        postgres: server.settings().await?,
+        contenders: contenders.iter().map(|contender| ContenderSettings::of(contender.as_ref())).collect(),
+        figures,
+    };
+
+    println!("{}", report.settings());
+    for payload in &report.plan.payloads {
+        println!("\nPayload {}, {} runs: median (min–max)", payload.label(), report.plan.runs);
+        println!("{}", report.table(*payload));
+    }
+    let path = cli.json.unwrap_or_else(|| default_path(started_at));
+    report.write(&path)?;
+    eprintln!("samples: {}", path.display());
+    Ok(())
+}
+
+fn chosen(cli: &Cli) -> Result<Vec<Box<dyn Contender>>> {
+    let mut contenders = contenders::all();
+    for name in &cli.contenders {
+        let known: Vec<_> = contenders.iter().map(|contender| contender.name()).collect();
+        ensure!(
+            known.contains(&name.as_str()),
+            "there is no contender {name}; there are: {}",
+            known.join(", ")
+        );
+    }
+    contenders.retain(|contender| {
+        cli.contenders.is_empty() || cli.contenders.iter().any(|name| name == contender.name())
+    });
+    Ok(contenders)
+}
+
+/// Beside this crate, wherever the program is called from.
+fn default_path(started_at: Timestamp) -> PathBuf {
+    let name = started_at.strftime("%Y-%m-%dT%H%M%SZ.json").to_string();
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)
+}
