@@ -12,148 +12,167 @@ set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := jobforge.clock();
-  v_bound uuid := jobforge.login_tenant();
+  v_session jobforge.leases;
   v_lease jobforge.leases;
-  v_left integer := p_limit;
+  v_timeouts integer[];
   v_marks jobforge.claim_mark[];
+  v_stage text := 'suspect';
   v_turns record;
+  v_turn uuid := (p_cursor ->> 'turn')::uuid;
+  v_rounds integer := 8;
+  v_seen boolean := false;
+  v_everybody boolean := false;
   v_tenants uuid[];
   v_quantum integer;
-  v_taken integer;
+  v_pick record;
+  v_claim bigint;
+  v_left integer := p_limit;
+  v_solo integer := 0;
 begin
   perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor);
-  v_lease := jobforge.hold_lease(p_lease_id, p_worker_id, v_bound, coalesce(p_window, p_limit), p_lease_seconds, v_now);
+  v_session := jobforge.hold_lease(p_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds, v_now);
+  v_timeouts := array(select d.timeout_seconds from unnest(p_types) with ordinality as y(type, o)
+                      left join jobforge.definitions d on d.key = y.type order by y.o);
+  v_marks := jobforge.trusted_marks(p_cursor -> 'marks', p_queues, v_now);
   perform jobforge.promote(v_now, 1000);
 
-  return query select * from jobforge.claim_suspect(v_lease, p_queues, p_types, v_now);
-  get diagnostics v_taken = row_count;
-  v_left := v_left - v_taken;
-  return query select * from jobforge.claim_reserved(v_lease, p_queues, p_types, v_left, v_now);
-  get diagnostics v_taken = row_count;
-  v_left := v_left - v_taken;
+  while v_left > 0 loop
+    v_lease := v_session;
+    if v_stage = 'suspect' then
+      v_pick := jobforge.pick_suspect(v_session, p_queues, p_types, v_now);
+      if cardinality(v_pick.places) > 0 then
+        v_lease := jobforge.solo_lease(v_session, v_now);
+        v_solo := 1;
+      end if;
+      v_stage := 'reserved';
+    elsif v_stage = 'reserved' then
+      v_pick := jobforge.pick_reserved(v_session, p_queues, p_types, v_left);
+      v_stage := 'turn';
+    else
+      -- Everybody in the turn gets a share; what some leave of theirs goes to those who took all of theirs. Others may
+      -- hold what a turn had: then the next tenants' turn comes, rather than an answer that is short.
+      if coalesce(cardinality(v_tenants), 0) = 0 then
+        exit when v_everybody or v_rounds = 0;
+        v_turns := jobforge.take_turns(p_queues, p_types, v_session.tenant_id, v_turn, v_left, v_marks, v_now);
+        v_turn := coalesce(v_turns.turn, v_turn);
+        v_seen := v_seen or v_turns.seen;
+        v_everybody := v_turns.everybody;
+        v_tenants := v_turns.tenants;
+        v_rounds := v_rounds - 1;
+        continue when cardinality(v_tenants) = 0;
+      end if;
+      v_quantum := ceil(v_left::numeric / cardinality(v_tenants));
+      v_pick := jobforge.pick_turn(p_queues, p_types, v_tenants, v_quantum, v_left, v_marks);
+      v_tenants := v_pick.hungry;
+    end if;
+    continue when coalesce(cardinality(v_pick.places), 0) = 0;
 
-  v_marks := jobforge.trusted_marks(p_cursor -> 'marks', p_queues, v_now);
-  v_turns := jobforge.take_turns(p_queues, p_types, v_bound, (p_cursor ->> 'turn')::uuid, v_left, v_marks, v_now);
-  v_tenants := v_turns.tenants;
-  -- Everybody in the turn gets a share; what some leave of theirs goes to those who took all of theirs.
-  while v_left > 0 and cardinality(v_tenants) > 0 loop
-    v_quantum := ceil(v_left::numeric / cardinality(v_tenants));
-    return query select * from jobforge.claim_turn(v_lease, p_queues, p_types, v_tenants, v_quantum, v_left, v_marks, v_now);
-    get diagnostics v_taken = row_count;
-    v_left := v_left - v_taken;
-    exit when v_taken = 0 or v_left = 0;
-    v_tenants := jobforge.hungry(v_lease.id, v_tenants, v_quantum);
+    v_claim := nextval('jobforge.claim_numbers');
+    insert into jobforge.lease_claims (lease_id, claim_no, tenant_ids, job_ids)
+    values (v_lease.id, v_claim, v_pick.tenant_ids, v_pick.job_ids);
+    return query
+    update jobforge.jobs j
+    set status = 'running', ready = false, lease_id = v_lease.id, worker_no = v_lease.worker_no, fence = j.fence + 1,
+      started_at = v_now
+    from unnest(v_pick.places) as p(place)
+    where j.ctid = p.place
+    returning v_lease.id, v_lease.expires_at, v_lease.solo, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority,
+      j.run_at, j.fence, j.failures, j.deaths, j.max_attempts, v_timeouts[array_position(p_types, j.type)],
+      j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false;
+    v_left := v_left - cardinality(v_pick.places);
   end loop;
 
-  perform jobforge.keep_lease(v_lease, p_lease_id is null and v_left < p_limit);
-  return query select v_lease.id, v_lease.expires_at, false, null::bigint, null::uuid, null::uuid, null, null,
+  if p_lease_id is null and v_left + v_solo < p_limit then
+    perform jobforge.keep_lease(v_session);
+  end if;
+  return query select v_session.id, v_session.expires_at, false, null::bigint, null::uuid, null::uuid, null, null,
     null::smallint, null::timestamptz, null::integer, null::integer, null::smallint, null::smallint, null::integer, null,
-    null, null::jsonb, null::tid, v_turns.turn, v_left = p_limit and v_turns.seen;
+    null, null::jsonb, null::tid, v_turn, v_left = p_limit and v_seen;
 end
 $$;
 comment on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb) is
-  'Takes up to p_limit jobs onto a lease. The last row has no id: it tells the lease''s expiry, the tenant to go on after '
-  '(turn) and whether there is work that others hold locked (more).';
+  'Takes up to p_limit jobs onto a lease, in the order in which they shall start. The last row has no id: it tells the '
+  'lease''s expiry, the tenant to go on after (turn) and whether there is work that others hold locked (more).';
 grant execute on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb) to jf_worker;
 
-create or replace function jobforge.claim_turn(
-  p_lease jobforge.leases, p_queues text[], p_types text[], p_tenants uuid[], p_quantum integer, p_limit integer,
-  p_marks jobforge.claim_mark[], p_now timestamptz)
-returns setof jobforge.claimed
+create or replace function jobforge.pick_turn(
+  p_queues text[], p_types text[], p_tenants uuid[], p_quantum integer, p_limit integer, p_marks jobforge.claim_mark[],
+  out places tid[], out tenant_ids uuid[], out job_ids uuid[], out hungry uuid[])
 language plpgsql volatile
 as $$
-declare
-  v_picked tid[];
 begin
   if cardinality(p_queues) = 1 and cardinality(p_types) = 1 then
-    v_picked := array(
-      select x.ctid
+    select array_agg(x.ctid), array_agg(x.tenant_id), array_agg(x.id) into places, tenant_ids, job_ids
+    from (
+      select w.ctid, t.tenant_id, w.id
       from unnest(p_tenants) as t(tenant_id)
       cross join lateral (
-        select w.ctid
+        select b.ctid, b.id
         from jobforge.walk_ranges(p_marks, p_queues[1], p_types[1], t.tenant_id) as r
         cross join lateral (
-          select j.ctid from jobforge.jobs j
+          select j.ctid, j.id from jobforge.jobs j
           where j.queue = p_queues[1] and j.type = p_types[1] and j.tenant_id = t.tenant_id
             and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
             and j.ready and j.deaths < 2 and j.priority >= 10
           order by j.priority, j.run_at, j.id limit p_quantum
-          for no key update skip locked) as w
-        limit p_quantum) as x
-      limit p_limit);
+          for no key update skip locked) as b
+        limit p_quantum) as w
+      limit p_limit) as x;
   else
-    -- Each lane's share is what it has among the tenant's first jobs over all lanes; only that many are locked.
-    v_picked := array(
-      select x.ctid
-      from unnest(p_tenants) as t(tenant_id)
-      cross join lateral (
-        select h.queue, h.type, count(*) as jobs
-        from (
-          select q.queue, y.type, w.priority, w.run_at, w.id
-          from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
-          cross join lateral (
-            select b.priority, b.run_at, b.id
-            from jobforge.walk_ranges(p_marks, q.queue, y.type, t.tenant_id) as r
-            cross join lateral (
-              select j.priority, j.run_at, j.id from jobforge.jobs j
-              where j.queue = q.queue and j.type = y.type and j.tenant_id = t.tenant_id
-                and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
-                and j.ready and j.deaths < 2 and j.priority >= 10
-              order by j.priority, j.run_at, j.id limit p_quantum) as b
-            limit p_quantum) as w
-          order by w.priority, w.run_at, w.id limit p_quantum) as h
-        group by h.queue, h.type) as s
-      cross join lateral (
-        select w.ctid
-        from jobforge.walk_ranges(p_marks, s.queue, s.type, t.tenant_id) as r
-        cross join lateral (
-          select j.ctid from jobforge.jobs j
-          where j.queue = s.queue and j.type = s.type and j.tenant_id = t.tenant_id
-            and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
-            and j.ready and j.deaths < 2 and j.priority >= 10
-          order by j.priority, j.run_at, j.id limit s.jobs
-          for no key update skip locked) as w
-        limit s.jobs) as x
-      limit p_limit);
+    select array_agg(x.ctid), array_agg(x.tenant_id), array_agg(x.id) into places, tenant_ids, job_ids
+    from jobforge.pick_lanes(p_queues, p_types, p_tenants, p_quantum, p_limit, p_marks) as x;
   end if;
-
-  if cardinality(v_picked) > 0 then
-    return query select * from jobforge.take(p_lease, v_picked, p_tenants, p_now);
-  end if;
+  hungry := array(
+    select u.tenant_id from unnest(tenant_ids) with ordinality as u(tenant_id, o)
+    group by u.tenant_id having count(*) >= p_quantum order by min(u.o));
 end
 $$;
-comment on function jobforge.claim_turn(jobforge.leases, text[], text[], uuid[], integer, integer, jobforge.claim_mark[],
-  timestamptz) is 'Takes up to p_quantum jobs of each tenant, p_limit in all, in the tenants'' order.';
+comment on function jobforge.pick_turn(text[], text[], uuid[], integer, integer, jobforge.claim_mark[]) is
+  'Locks up to p_quantum jobs of each tenant, p_limit in all, in the tenants'' order; hungry are those that took all of theirs.';
 
-create or replace function jobforge.take(p_lease jobforge.leases, p_picked tid[], p_tenants uuid[], p_now timestamptz)
-returns setof jobforge.claimed
-language plpgsql volatile
+create or replace function jobforge.pick_lanes(
+  p_queues text[], p_types text[], p_tenants uuid[], p_quantum integer, p_limit integer, p_marks jobforge.claim_mark[])
+returns table (ctid tid, tenant_id uuid, id uuid)
+language sql volatile
 as $$
-declare
-  v_claim bigint := nextval('jobforge.claim_numbers');
-begin
-  return query
-  with taken as (
-    update jobforge.jobs j
-    set status = 'running', ready = false, lease_id = p_lease.id, worker_no = p_lease.worker_no, fence = j.fence + 1,
-      started_at = p_now
-    where j.ctid = any (p_picked)
-    returning j.tenant_id, j.id, j.type, j.queue, j.priority, j.run_at, j.fence, j.failures, j.deaths, j.max_attempts,
-      j.correlation_id, j.traceparent, j.payload, j.ctid
-  ), ordered as materialized (
-    select * from taken k order by array_position(p_tenants, k.tenant_id), k.priority, k.run_at, k.id
-  ), noted as (
-    insert into jobforge.lease_claims (lease_id, claim_no, tenant_ids, job_ids)
-    select p_lease.id, v_claim, array_agg(o.tenant_id), array_agg(o.id) from ordered o having count(*) > 0
-  )
-  select p_lease.id, p_lease.expires_at, p_lease.solo, v_claim, o.tenant_id, o.id, o.type, o.queue, o.priority, o.run_at, o.fence,
-    o.failures, o.deaths, o.max_attempts, d.timeout_seconds, o.correlation_id, o.traceparent, o.payload, o.ctid,
-    null::uuid, false
-  from ordered o left join jobforge.definitions d on d.key = o.type;
-end
+  -- Each lane's share is what it has among the tenant's first jobs over all lanes; only that many are locked.
+  select x.ctid, x.tenant_id, x.id
+  from (
+    select t.turn, w.ctid, t.tenant_id, w.priority, w.run_at, w.id
+    from unnest(p_tenants) with ordinality as t(tenant_id, turn)
+    cross join lateral (
+      select h.queue, h.type, count(*) as jobs
+      from (
+        select q.queue, y.type, f.priority, f.run_at, f.id
+        from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
+        cross join lateral (
+          select b.priority, b.run_at, b.id
+          from jobforge.walk_ranges(p_marks, q.queue, y.type, t.tenant_id) as r
+          cross join lateral (
+            select j.priority, j.run_at, j.id from jobforge.jobs j
+            where j.queue = q.queue and j.type = y.type and j.tenant_id = t.tenant_id
+              and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
+              and j.ready and j.deaths < 2 and j.priority >= 10
+            order by j.priority, j.run_at, j.id limit p_quantum) as b
+          limit p_quantum) as f
+        order by f.priority, f.run_at, f.id limit p_quantum) as h
+      group by h.queue, h.type) as s
+    cross join lateral (
+      select b.ctid, b.priority, b.run_at, b.id
+      from jobforge.walk_ranges(p_marks, s.queue, s.type, t.tenant_id) as r
+      cross join lateral (
+        select j.ctid, j.priority, j.run_at, j.id from jobforge.jobs j
+        where j.queue = s.queue and j.type = s.type and j.tenant_id = t.tenant_id
+          and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
+          and j.ready and j.deaths < 2 and j.priority >= 10
+        order by j.priority, j.run_at, j.id limit s.jobs
+        for no key update skip locked) as b
+      limit s.jobs) as w
+    limit p_limit) as x
+  order by x.turn, x.priority, x.run_at, x.id
 $$;
-comment on function jobforge.take(jobforge.leases, tid[], uuid[], timestamptz) is
-  'Puts locked rows on the lease with a new fence each, and notes them there in the order in which they shall start.';
+comment on function jobforge.pick_lanes(text[], text[], uuid[], integer, integer, jobforge.claim_mark[]) is
+  'pick_turn over several lanes: the heads of a tenant''s types and queues merged by priority, run_at, id.';
 
 create or replace function jobforge.walk_ranges(p_marks jobforge.claim_mark[], p_queue text, p_type text, p_tenant_id uuid)
 returns table (priority smallint, run_at timestamptz, id uuid, through integer)
@@ -169,17 +188,3 @@ as $$
 $$;
 comment on function jobforge.walk_ranges(jobforge.claim_mark[], text, text, uuid) is
   'The stretches of a tenant''s lane that are not behind a remembered position, in the lane''s order.';
-
-create or replace function jobforge.hungry(p_lease_id uuid, p_tenants uuid[], p_quantum integer) returns uuid[]
-language sql stable
-as $$
-  select array_agg(t.tenant_id order by array_position(p_tenants, t.tenant_id))
-  from (
-    select u.tenant_id
-    from jobforge.lease_claims c cross join unnest(c.tenant_ids) as u(tenant_id)
-    where c.lease_id = p_lease_id and c.claim_no = currval('jobforge.claim_numbers')
-    group by u.tenant_id having count(*) >= p_quantum
-  ) as t
-$$;
-comment on function jobforge.hungry(uuid, uuid[], integer) is
-  'The tenants that took all of their share in the claim just made, in turn order.';

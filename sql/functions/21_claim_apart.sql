@@ -1,14 +1,11 @@
 -- owner: jf_sys
 -- Work that does not wait for a tenant's turn: jobs that killed twice, one at a time, and operators' reserved work.
 
-create or replace function jobforge.claim_suspect(
-  p_lease jobforge.leases, p_queues text[], p_types text[], p_now timestamptz)
-returns setof jobforge.claimed
+create or replace function jobforge.pick_suspect(
+  p_lease jobforge.leases, p_queues text[], p_types text[], p_now timestamptz,
+  out places tid[], out tenant_ids uuid[], out job_ids uuid[])
 language plpgsql volatile
 as $$
-declare
-  v_solo jobforge.leases := p_lease;
-  v_picked tid;
 begin
   -- One suspect at a time in a process: if it kills again, it convicts itself alone.
   if not exists (
@@ -18,56 +15,58 @@ begin
     or exists (select from jobforge.leases l where l.worker_no = p_lease.worker_no and l.solo and l.expires_at > p_now) then
     return;
   end if;
-  select s.ctid into v_picked
+  select array[s.ctid], array[s.tenant_id], array[s.id] into places, tenant_ids, job_ids
   from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
   cross join lateral (
-    select j.ctid, j.run_at from jobforge.jobs j
+    select j.ctid, j.tenant_id, j.run_at, j.id from jobforge.jobs j
     where j.queue = q.queue and j.type = y.type and j.ready and j.deaths >= 2
       and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
       and not exists (select from jobforge.tenants h where h.id = j.tenant_id and h.paused_at is not null)
     order by j.run_at, j.id limit 1
     for no key update of j skip locked) as s
   order by s.run_at limit 1;
-  if v_picked is null then
-    return;
-  end if;
+end
+$$;
+comment on function jobforge.pick_suspect(jobforge.leases, text[], text[], timestamptz) is
+  'Locks one job that killed its worker twice, unless the worker runs such a job already.';
 
+create or replace function jobforge.solo_lease(p_lease jobforge.leases, p_now timestamptz) returns jobforge.leases
+language plpgsql volatile
+as $$
+declare
+  v_solo jobforge.leases := p_lease;
+begin
   v_solo.id := gen_random_uuid();
   v_solo.solo := true;
   v_solo.window_size := 1;
   v_solo.created_at := p_now;
   v_solo.beat_at := p_now;
   v_solo.expires_at := p_now + make_interval(secs => p_lease.ttl_seconds);
-  perform jobforge.keep_lease(v_solo, true);
-  return query select * from jobforge.take(v_solo, array[v_picked], null, p_now);
+  perform jobforge.keep_lease(v_solo);
+  return v_solo;
 end
 $$;
-comment on function jobforge.claim_suspect(jobforge.leases, text[], text[], timestamptz) is
-  'Takes one job that killed its worker twice, on a lease of its own, unless the worker runs such a job already.';
+comment on function jobforge.solo_lease(jobforge.leases, timestamptz) is 'A lease of its own for a suspect.';
 
-create or replace function jobforge.claim_reserved(
-  p_lease jobforge.leases, p_queues text[], p_types text[], p_limit integer, p_now timestamptz)
-returns setof jobforge.claimed
+create or replace function jobforge.pick_reserved(
+  p_lease jobforge.leases, p_queues text[], p_types text[], p_limit integer,
+  out places tid[], out tenant_ids uuid[], out job_ids uuid[])
 language plpgsql volatile
 as $$
-declare
-  v_picked tid[];
 begin
-  v_picked := array(
-    select s.ctid
+  select array_agg(s.ctid), array_agg(s.tenant_id), array_agg(s.id) into places, tenant_ids, job_ids
+  from (
+    select w.ctid, w.tenant_id, w.id
     from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
     cross join lateral (
-      select j.ctid, j.priority, j.run_at, j.id from jobforge.jobs j
+      select j.ctid, j.tenant_id, j.priority, j.run_at, j.id from jobforge.jobs j
       where j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2 and j.priority < 10
         and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
         and not exists (select from jobforge.tenants h where h.id = j.tenant_id and h.paused_at is not null)
       order by j.priority, j.run_at, j.id limit p_limit
-      for no key update of j skip locked) as s
-    order by s.priority, s.run_at, s.id limit p_limit);
-  if cardinality(v_picked) > 0 then
-    return query select * from jobforge.take(p_lease, v_picked, null, p_now);
-  end if;
+      for no key update of j skip locked) as w
+    order by w.priority, w.run_at, w.id limit p_limit) as s;
 end
 $$;
-comment on function jobforge.claim_reserved(jobforge.leases, text[], text[], integer, timestamptz) is
-  'Takes operators'' work (priorities 0 to 9), whosever it is, before any tenant''s turn.';
+comment on function jobforge.pick_reserved(jobforge.leases, text[], text[], integer) is
+  'Locks operators'' work (priorities 0 to 9), whosever it is, before any tenant''s turn.';

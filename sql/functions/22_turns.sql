@@ -3,29 +3,30 @@
 
 create or replace function jobforge.take_turns(
   p_queues text[], p_types text[], p_bound uuid, p_after uuid, p_limit integer, p_marks jobforge.claim_mark[],
-  p_now timestamptz, out tenants uuid[], out turn uuid, out seen boolean)
+  p_now timestamptz, out tenants uuid[], out turn uuid, out seen boolean, out everybody boolean)
 language plpgsql volatile
 as $$
 declare
   v_most integer := least(p_limit, 64);
   v_after uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
+  v_free uuid[];
   v_held boolean := exists (select from jobforge.tenants t where t.paused_at is not null);
-  v_all boolean;
 begin
   seen := false;
+  everybody := true;
   if p_bound is not null then
     tenants := array(select p_bound where not exists (
       select from jobforge.tenants h where h.id = p_bound and h.paused_at is not null));
     return;
   end if;
 
-  tenants := array(select n from jobforge.next_tenants(p_queues, p_types, v_after, v_most, p_marks) as n);
-  if cardinality(tenants) < v_most and v_after > '00000000-0000-0000-0000-000000000000' then
+  tenants := array(select n from jobforge.next_tenants(p_queues, p_types, p_after, v_most, p_marks) as n);
+  if cardinality(tenants) < v_most and p_after is not null then
     tenants := tenants || array(
       select n from jobforge.next_tenants(p_queues, p_types, null, v_most - cardinality(tenants), p_marks) as n
-      where n <= v_after);
+      where n <= p_after);
   end if;
-  v_all := cardinality(tenants) < v_most;
+  everybody := cardinality(tenants) < v_most;
   seen := cardinality(tenants) > 0;
   turn := tenants[cardinality(tenants)];
   if not v_held then
@@ -34,21 +35,24 @@ begin
 
   tenants := array(select u.n from unnest(tenants) with ordinality as u(n, o) where not exists (
     select from jobforge.tenants h where h.id = u.n and h.paused_at is not null) order by u.o);
-  if v_all or cardinality(tenants) * 2 >= v_most then
+  if everybody or cardinality(tenants) * 2 >= v_most then
     return;
   end if;
-  -- Held tenants stand in the way: go by the list of those that are free.
+  -- Held tenants stand in the way: go by the list of those that are free, too.
   perform jobforge.refresh_candidates(p_queues, p_types, p_now);
-  tenants := array(
+  v_free := array(
     select distinct on (c.tenant_id <= v_after, c.tenant_id) c.tenant_id from jobforge.turn_candidates c
-    where c.queue = any (p_queues) and c.type = any (p_types) and not exists (
+    where c.queue = any (p_queues) and c.type = any (p_types) and c.tenant_id <> all (tenants) and not exists (
       select from jobforge.tenants h where h.id = c.tenant_id and h.paused_at is not null)
-    order by c.tenant_id <= v_after, c.tenant_id limit v_most);
-  turn := coalesce(tenants[cardinality(tenants)], turn);
+    order by c.tenant_id <= v_after, c.tenant_id limit v_most - cardinality(tenants));
+  everybody := cardinality(tenants) + cardinality(v_free) < v_most;
+  turn := coalesce(v_free[cardinality(v_free)], turn);
+  tenants := tenants || v_free;
 end
 $$;
 comment on function jobforge.take_turns(text[], text[], uuid, uuid, integer, jobforge.claim_mark[], timestamptz) is
-  'The tenants whose turn it is, at most 64, the one to go on after, and whether any ready work was seen.';
+  'The tenants whose turn it is, at most 64, the one to go on after, whether any ready work was seen, and '
+  'whether these are all.';
 
 create or replace function jobforge.next_tenants(
   p_queues text[], p_types text[], p_after uuid, p_most integer, p_marks jobforge.claim_mark[])

@@ -22,12 +22,13 @@ $$;
 comment on function jobforge.require_claim(text, text[], text[], integer, jsonb) is 'Refuses a malformed claim.';
 
 create or replace function jobforge.hold_lease(
-  p_lease_id uuid, p_worker_id text, p_bound uuid, p_window integer, p_seconds integer, p_now timestamptz)
+  p_lease_id uuid, p_worker_id text, p_window integer, p_seconds integer, p_now timestamptz)
 returns jobforge.leases
 language plpgsql volatile
 as $$
 declare
   v_lease jobforge.leases;
+  v_bound uuid := jobforge.login_tenant();
 begin
   if p_lease_id is not null then
     return jobforge.require_lease(p_lease_id, p_now);
@@ -37,7 +38,7 @@ begin
   elsif p_window not between 1 and 100000 then
     perform jobforge.refuse('JF001', 'window_out_of_range', 'p_window must be 1 to 100000');
   end if;
-  select gen_random_uuid(), w.no, p_bound, p_window, p_seconds, false, p_now, p_now, p_now + make_interval(secs => p_seconds)
+  select gen_random_uuid(), w.no, v_bound, p_window, p_seconds, false, p_now, p_now, p_now + make_interval(secs => p_seconds)
   into v_lease from jobforge.workers w where w.worker_id = p_worker_id;
   if v_lease.id is null then
     perform jobforge.refuse('JF007', 'worker_unknown', format('worker %s is not registered', p_worker_id));
@@ -45,7 +46,7 @@ begin
   return v_lease;
 end
 $$;
-comment on function jobforge.hold_lease(uuid, text, uuid, integer, integer, timestamptz) is
+comment on function jobforge.hold_lease(uuid, text, integer, integer, timestamptz) is
   'The living lease of that id, held against the reaper, or the row of a new one, stored only when something is claimed.';
 
 create or replace function jobforge.require_lease(p_lease_id uuid, p_now timestamptz) returns jobforge.leases
@@ -66,16 +67,14 @@ $$;
 comment on function jobforge.require_lease(uuid, timestamptz) is
   'The lease, alive at p_now and kept from the reaper until this transaction ends; else lease lost.';
 
-create or replace function jobforge.keep_lease(p_lease jobforge.leases, p_new boolean) returns void
+create or replace function jobforge.keep_lease(p_lease jobforge.leases) returns void
 language plpgsql volatile
 as $$
 begin
-  if p_new then
-    insert into jobforge.leases select (p_lease).*;
-  end if;
+  insert into jobforge.leases select (p_lease).*;
 end
 $$;
-comment on function jobforge.keep_lease(jobforge.leases, boolean) is 'Stores a new lease once it holds something.';
+comment on function jobforge.keep_lease(jobforge.leases) is 'Stores a new lease once it holds something.';
 
 create or replace function jobforge.promote(p_now timestamptz, p_limit integer) returns integer
 language plpgsql volatile

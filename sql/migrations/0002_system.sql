@@ -100,6 +100,9 @@ create table jobforge.lease_claims (
   constraint lease_claims_same_length check (cardinality(tenant_ids) = cardinality(job_ids))
 );
 
+-- Ids do not compress: they are stored as they are, out of line.
+alter table jobforge.lease_claims alter column tenant_ids set storage external, alter column job_ids set storage external;
+
 -- Where the claims' remembered positions may not be trusted: `low` is the earliest run_at at which a job may
 -- still appear behind them, because a transaction that was writing at `mark_at` may be open.
 create table jobforge.sweeps (

@@ -88,9 +88,10 @@ create table jobforge.job_history (
   created_by     text,
   parent_id      uuid,
   error          text,
-  constraint job_history_pk primary key (tenant_id, id, finished_at, retention),
   constraint job_history_status_known check (status in ('succeeded', 'canceled'))
 ) partition by list (retention);
+-- Not unique: that an id is there once follows from its being moved out of the live table, where it is.
+create index job_history_id on jobforge.job_history (tenant_id, id);
 
 -- Attempts that did not end the job well; the last attempt of a good job is told by its own row.
 create table jobforge.attempts (
