@@ -1,0 +1,8 @@
+//! The SQL functions, driven as the login roles that call them in production.
+mod isolation;
+mod isolation_mutants;
+mod model;
+mod model_mutants;
+mod plans;
+mod races;
+mod schema;
