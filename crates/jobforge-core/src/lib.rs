@@ -1,1 +1,20 @@
-//! Placeholder of the crate's head; replaced by its first module.
+//! What every process of JobForge stands on: typed calls of the SQL functions, their errors, connections,
+//! the listener, migrations.
+//!
+//! The database decides, this crate calls: it keeps no state, spawns no tasks and reads no environment.
+
+pub mod connect;
+pub mod dedupe;
+pub mod error;
+pub mod listen;
+pub mod migrate;
+pub mod preflight;
+pub mod rpc;
+
+pub use error::{Code, Error};
+pub use rpc::{
+    Attempt, AttemptEnd, Beat, Canceled, ClaimRequest, Claimed, ClaimedJob, Class, Completion, Cursor,
+    Definition, Enqueued, Failed, Failure, Job, JobFilter, JobRef, JobSummary, Leadership, Level, Locator,
+    LogLine, Look, NewJob, Page, Partitioned, Payload, Pruned, Reaped, Refusal, Registration, Rescheduled,
+    Retried, Server, Verdict, Worker,
+};

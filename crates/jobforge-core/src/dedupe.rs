@@ -1,0 +1,1 @@
+//! Derived dedupe keys, the same as the database's.

@@ -1,0 +1,149 @@
+//! Claim: take jobs onto a lease, in the order in which they must start.
+
+use jiff::Timestamp;
+use tokio_postgres::types::Type;
+use tokio_postgres::{GenericClient, Row};
+use uuid::Uuid;
+
+use super::cursor::Cursor;
+use super::job::{JobRef, Locator, Payload};
+use super::wire::{Columns, Json};
+use crate::error::Error;
+
+const OPERATION: &str = "claim_jobs";
+
+/// For a job whose definition is gone.
+const DEFAULT_TIMEOUT_SECONDS: i32 = 300;
+
+/// What a worker asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct ClaimRequest<'a> {
+    /// The worker, as it registered.
+    pub worker_id: &'a str,
+    /// Where to look.
+    pub queues: &'a [String],
+    /// What it can run.
+    pub types: &'a [String],
+    /// The most jobs to take.
+    pub limit: i32,
+    /// The living lease to put them on; without it the database makes one if it hands out anything.
+    pub lease_id: Option<Uuid>,
+    /// How long a new lease lives without a beat.
+    pub lease_seconds: i32,
+    /// How many jobs of the lease may run at once: the rest of a dead worker's buffer goes back free.
+    pub window: i32,
+    /// What the last answers left.
+    pub cursor: &'a Cursor,
+}
+
+/// A job that is the worker's until its lease ends.
+#[derive(Clone, Debug)]
+pub struct ClaimedJob {
+    /// The lease it is on: a job that is under suspicion has one of its own.
+    pub lease_id: Uuid,
+    /// When that lease ends without a beat.
+    pub lease_expires_at: Timestamp,
+    /// Whether it killed its worker before and must run beside no other of its kind.
+    pub solo: bool,
+    /// The number of the claim, by which a beat forgets what is done.
+    pub claim_no: i64,
+    /// What its reports must name.
+    pub job: JobRef,
+    /// Its type.
+    pub job_type: String,
+    /// Its queue.
+    pub queue: String,
+    /// Its priority.
+    pub priority: i16,
+    /// When it was due.
+    pub run_at: Timestamp,
+    /// How often it failed.
+    pub failures: i32,
+    /// How often its worker was lost.
+    pub deaths: i16,
+    /// How often it may fail.
+    pub max_attempts: i16,
+    /// How long one attempt may take.
+    pub timeout_seconds: i32,
+    /// What ties it to other records.
+    pub correlation_id: Option<String>,
+    /// The trace it belongs to.
+    pub traceparent: Option<String>,
+    /// What it was given.
+    pub payload: Payload,
+    /// Where its row is.
+    pub locator: Locator,
+}
+
+/// A claim's answer.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// In the order in which they must start.
+    pub jobs: Vec<ClaimedJob>,
+    /// The lease asked for, or the new one: it exists only if a job is on it.
+    pub lease_id: Uuid,
+    /// When that lease ends without a beat.
+    pub expires_at: Timestamp,
+    /// The tenant to go on after.
+    pub turn: Option<Uuid>,
+    /// Nothing was taken although there is work: others hold it locked.
+    pub more: bool,
+}
+
+/// Takes up to `limit` jobs.
+pub async fn claim_jobs<C: GenericClient>(c: &C, request: &ClaimRequest<'_>) -> Result<Claimed, Error> {
+    let cursor = request.cursor.to_json();
+    let rows = c
+        .query_typed(
+            "select j.lease_id, j.expires_at, j.id, j.solo, j.claim_no, j.tenant_id, j.fence, j.type, j.queue,
+               j.priority, j.run_at, j.failures, j.deaths, j.max_attempts, j.timeout_seconds,
+               j.correlation_id, j.traceparent, j.payload, j.locator, j.turn, j.more
+             from jobforge.claim_jobs(p_worker_id => $1, p_queues => $2, p_types => $3, p_limit => $4,
+               p_lease_id => $5, p_lease_seconds => $6, p_window => $7, p_cursor => $8) as j",
+            &[
+                (&request.worker_id, Type::TEXT),
+                (&request.queues, Type::TEXT_ARRAY),
+                (&request.types, Type::TEXT_ARRAY),
+                (&request.limit, Type::INT4),
+                (&request.lease_id, Type::UUID),
+                (&request.lease_seconds, Type::INT4),
+                (&request.window, Type::INT4),
+                (&Json(&cursor), Type::JSONB),
+            ],
+        )
+        .await
+        .map_err(|error| Error::call(OPERATION, error))?;
+    let (end, rows) = rows.split_last().ok_or_else(|| Error::shape(OPERATION, "no rows"))?;
+    let jobs = rows.iter().map(read_job).collect::<Result<_, Error>>()?;
+    let mut columns = Columns::of(OPERATION, end);
+    let (lease_id, expires_at) = (columns.take()?, columns.take()?);
+    if columns.take::<Option<Uuid>>()?.is_some() {
+        return Err(Error::shape(OPERATION, "the last row is a job"));
+    }
+    let mut columns = columns.skip(16);
+    Ok(Claimed { jobs, lease_id, expires_at, turn: columns.take()?, more: columns.take()? })
+}
+
+fn read_job(row: &Row) -> Result<ClaimedJob, Error> {
+    let mut columns = Columns::of(OPERATION, row);
+    let (lease_id, lease_expires_at, id) = (columns.take()?, columns.take()?, columns.take()?);
+    Ok(ClaimedJob {
+        lease_id,
+        lease_expires_at,
+        solo: columns.take()?,
+        claim_no: columns.take()?,
+        job: JobRef { tenant_id: columns.take()?, id, fence: columns.take()? },
+        job_type: columns.take()?,
+        queue: columns.take()?,
+        priority: columns.take()?,
+        run_at: columns.take()?,
+        failures: columns.take()?,
+        deaths: columns.take()?,
+        max_attempts: columns.take()?,
+        timeout_seconds: columns.take::<Option<i32>>()?.unwrap_or(DEFAULT_TIMEOUT_SECONDS),
+        correlation_id: columns.take()?,
+        traceparent: columns.take()?,
+        payload: columns.json()?,
+        locator: columns.take()?,
+    })
+}

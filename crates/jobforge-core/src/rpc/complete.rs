@@ -1,0 +1,115 @@
+//! Complete: jobs that ended well, a batch or one in a caller's own transaction.
+
+use tokio_postgres::GenericClient;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::job::{JobColumns, JobRef, Locator, Payload, Verdict};
+use super::payload::{self, MAX_RESULT};
+use super::wire::{Columns, Json, in_order};
+use crate::error::{Code, Error};
+
+/// A job that ended well.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// Which.
+    pub job: JobRef,
+    /// What it gives back, at most 1 MiB.
+    pub result: Option<Payload>,
+    /// Where its row was at the claim.
+    pub locator: Option<Locator>,
+}
+
+/// Ends jobs well; the verdicts are in their order. A result that cannot be stored is
+/// [`Verdict::Invalid`] and spoils no other.
+pub async fn complete_jobs<C: GenericClient>(
+    c: &C,
+    lease: Uuid,
+    completions: &[Completion],
+) -> Result<Vec<Verdict>, Error> {
+    let is_sound = |completion: &Completion| {
+        completion.result.as_ref().is_none_or(|result| payload::problem(result.get(), MAX_RESULT).is_none())
+    };
+    let sound: Vec<&Completion> = completions.iter().filter(|completion| is_sound(completion)).collect();
+    let verdicts = call_batch(c, lease, &sound).await?;
+    if sound.len() == completions.len() {
+        return Ok(verdicts);
+    }
+    let mut verdicts = verdicts.into_iter();
+    let all = completions.iter().map(|completion| match is_sound(completion) {
+        true => verdicts.next().unwrap_or(Verdict::Unknown),
+        false => Verdict::Invalid,
+    });
+    Ok(all.collect())
+}
+
+/// Ends one job well, on any client or in any transaction: what else the transaction writes is committed
+/// with it or not at all. A stale or unknown job is an error, so that such a transaction rolls back.
+pub async fn complete_job<C: GenericClient>(
+    c: &C,
+    lease: Uuid,
+    job: JobRef,
+    result: Option<&Payload>,
+) -> Result<Verdict, Error> {
+    const OPERATION: &str = "complete_job";
+    if let Some(reason) = result.and_then(|result| payload::problem(result.get(), MAX_RESULT)) {
+        return Err(Error::Refused {
+            operation: OPERATION,
+            code: Code::PayloadInvalid,
+            reason: reason.replace("payload", "result"),
+            message: format!("the result of job {} cannot be stored", job.id),
+        });
+    }
+    let row = c
+        .query_typed_one(
+            "select jobforge.complete_job(p_lease_id => $1, p_tenant_id => $2, p_job_id => $3,
+               p_fence => $4, p_result => $5)",
+            &[
+                (&lease, Type::UUID),
+                (&job.tenant_id, Type::UUID),
+                (&job.id, Type::UUID),
+                (&job.fence, Type::INT4),
+                (&result.map(Json::from), Type::JSONB),
+            ],
+        )
+        .await
+        .map_err(|error| Error::call(OPERATION, error))?;
+    Verdict::parse(OPERATION, Columns::of(OPERATION, &row).take()?)
+}
+
+async fn call_batch<C: GenericClient>(
+    c: &C,
+    lease: Uuid,
+    completions: &[&Completion],
+) -> Result<Vec<Verdict>, Error> {
+    const OPERATION: &str = "complete_jobs";
+    if completions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let jobs: JobColumns = completions.iter().map(|completion| completion.job).collect();
+    let results: Vec<Option<Json>> =
+        completions.iter().map(|completion| completion.result.as_ref().map(Json::from)).collect();
+    let results = results.iter().any(Option::is_some).then_some(results);
+    // All or none: a row without a place would only be found by a second look over the whole batch.
+    let locators: Option<Vec<Locator>> = completions.iter().map(|completion| completion.locator).collect();
+    let rows = c
+        .query_typed(
+            "select d.at, d.verdict from jobforge.complete_jobs(p_lease_id => $1, p_tenant_ids => $2,
+               p_job_ids => $3, p_fences => $4, p_results => $5, p_locators => $6) as d",
+            &[
+                (&lease, Type::UUID),
+                (&jobs.tenant_ids, Type::UUID_ARRAY),
+                (&jobs.ids, Type::UUID_ARRAY),
+                (&jobs.fences, Type::INT4_ARRAY),
+                (&results, Type::JSONB_ARRAY),
+                (&locators, Type::TID_ARRAY),
+            ],
+        )
+        .await
+        .map_err(|error| Error::call(OPERATION, error))?;
+    let answers = rows.iter().map(|row| {
+        let mut columns = Columns::of(OPERATION, row);
+        Ok((columns.take()?, Verdict::parse(OPERATION, columns.take()?)?))
+    });
+    in_order(OPERATION, completions.len(), answers)
+}

@@ -1,0 +1,219 @@
+//! Enqueue: one job, a batch of one tenant, a gathered batch of many tenants.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, GenericClient, Row};
+use uuid::Uuid;
+
+use super::new_job::{Enqueued, NewJob, Refusal};
+use super::wire::{Columns, Json, in_order};
+use crate::error::{Code, Error};
+
+/// The most jobs of one batch.
+const MAX_BATCH: usize = 10_000;
+
+/// Enqueues one job, in the caller's transaction if there is one.
+pub async fn enqueue_job<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) -> Result<Enqueued, Error> {
+    const OPERATION: &str = "enqueue_job";
+    if let Some(refusal) = job.problem() {
+        return Err(refusal.into_error(OPERATION, &job.job_type));
+    }
+    let tags = tags_json(job);
+    let row = c
+        .query_typed_one(
+            "with t as materialized (select set_config('app.tenant_id', $1::text, true) as tenant)
+             select e.id, e.status, e.existing, e.run_at
+             from t cross join lateral jobforge.enqueue_job(p_tenant_id => t.tenant::uuid, p_type => $2,
+               p_payload => $3, p_queue => $4, p_priority => $5, p_run_at => $6, p_idempotency_key => $7,
+               p_dedupe_key => $8, p_id => $9, p_max_attempts => $10, p_correlation_id => $11,
+               p_traceparent => $12, p_tags => $13, p_source => $14, p_source_ref => $15) as e",
+            &[
+                (&tenant, Type::UUID),
+                (&job.job_type, Type::TEXT),
+                (&Json(job.payload.get()), Type::JSONB),
+                (&job.queue, Type::TEXT),
+                (&job.priority, Type::INT4),
+                (&job.run_at, Type::TIMESTAMPTZ),
+                (&job.idempotency_key, Type::TEXT),
+                (&job.dedupe_key, Type::TEXT),
+                (&job.id, Type::UUID),
+                (&job.max_attempts, Type::INT4),
+                (&job.correlation_id, Type::TEXT),
+                (&job.traceparent, Type::TEXT),
+                (&tags.as_deref().map(Json), Type::JSONB),
+                (&job.source, Type::TEXT),
+                (&job.source_ref, Type::TEXT),
+            ],
+        )
+        .await
+        .map_err(|error| Error::call(OPERATION, error))?;
+    let mut columns = Columns::of(OPERATION, &row);
+    Ok(enqueued(columns.take()?, columns.take()?, columns.take()?, columns.take()?))
+}
+
+/// Enqueues up to 10,000 jobs of a tenant in one call, answered in their order. A bad one is refused by
+/// itself.
+pub async fn enqueue_jobs<C: GenericClient>(
+    c: &C,
+    tenant: Uuid,
+    jobs: &[NewJob],
+) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
+    enqueue_refs(c, tenant, &jobs.iter().collect::<Vec<_>>()).await
+}
+
+/// Enqueues jobs of many tenants in one transaction, one pipelined statement for each tenant, answered in
+/// their order. A tenant that is refused as a whole (unknown, foreign) takes none of the others along.
+pub async fn enqueue_grouped(
+    client: &mut Client,
+    jobs: &[(Uuid, NewJob)],
+) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
+    // In the tenants' order, so that two gathered batches with the same keys do not deadlock.
+    let mut groups: BTreeMap<Uuid, Vec<usize>> = BTreeMap::new();
+    for (at, (tenant, _)) in jobs.iter().enumerate() {
+        groups.entry(*tenant).or_default().push(at);
+    }
+    let mut answers: Vec<Option<Result<Enqueued, Refusal>>> = vec![None; jobs.len()];
+    loop {
+        match enqueue_groups(client, jobs, &groups).await {
+            Ok(done) => {
+                for (at, answer) in done {
+                    answers[at] = Some(answer);
+                }
+                break;
+            }
+            // Its error ended the transaction: the others go again without it.
+            Err((tenant, Error::Refused { code, reason, .. })) => {
+                for at in groups.remove(&tenant).unwrap_or_default() {
+                    answers[at] = Some(Err(Refusal { code, reason: reason.clone() }));
+                }
+            }
+            Err((_, error)) => return Err(error),
+        }
+    }
+    let complete: Option<Vec<_>> = answers.into_iter().collect();
+    complete.ok_or_else(|| Error::shape("enqueue_jobs", "a row got no answer"))
+}
+
+type Numbered = Vec<(usize, Result<Enqueued, Refusal>)>;
+
+/// One transaction over all groups, or the first tenant whose statement failed.
+async fn enqueue_groups(
+    client: &mut Client,
+    jobs: &[(Uuid, NewJob)],
+    groups: &BTreeMap<Uuid, Vec<usize>>,
+) -> Result<Numbered, (Uuid, Error)> {
+    let failed = |error| (Uuid::nil(), Error::call("enqueue_jobs", error));
+    if groups.is_empty() {
+        return Ok(Vec::new());
+    }
+    let transaction = client.transaction().await.map_err(failed)?;
+    let calls = groups.iter().map(async |(tenant, places)| {
+        let jobs: Vec<&NewJob> = places.iter().map(|at| &jobs[*at].1).collect();
+        enqueue_refs(&transaction, *tenant, &jobs).await.map_err(|error| (*tenant, error))
+    });
+    let mut done = Vec::with_capacity(jobs.len());
+    for (answers, places) in join_all(calls).await.into_iter().zip(groups.values()) {
+        done.extend(places.iter().copied().zip(answers?));
+    }
+    transaction.commit().await.map_err(failed)?;
+    Ok(done)
+}
+
+async fn enqueue_refs<C: GenericClient>(
+    c: &C,
+    tenant: Uuid,
+    jobs: &[&NewJob],
+) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
+    if jobs.len() > MAX_BATCH {
+        let refusal = Refusal { code: Code::InvalidArgument, reason: "batch_size".to_owned() };
+        return Err(refusal.into_error("enqueue_jobs", "more than 10000 jobs"));
+    }
+    let problems: Vec<Option<Refusal>> = jobs.iter().map(|job| job.problem()).collect();
+    let sound: Vec<&NewJob> =
+        jobs.iter().zip(&problems).filter(|(_, problem)| problem.is_none()).map(|(job, _)| *job).collect();
+    let mut answers = call_batch(c, tenant, &sound).await?.into_iter();
+    let answers = problems.into_iter().map(|problem| match problem {
+        Some(refusal) => Ok(Err(refusal)),
+        None => answers.next().ok_or_else(|| Error::shape("enqueue_jobs", "a row got no answer")),
+    });
+    answers.collect()
+}
+
+async fn call_batch<C: GenericClient>(
+    c: &C,
+    tenant: Uuid,
+    jobs: &[&NewJob],
+) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
+    const OPERATION: &str = "enqueue_jobs";
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let tags: Vec<Option<String>> = jobs.iter().map(|job| tags_json(job)).collect();
+    let rows = c
+        .query_typed(
+            "with t as materialized (select set_config('app.tenant_id', $1::text, true) as tenant)
+             select e.at, e.id, e.status, e.existing, e.run_at, e.error_code, e.error_reason
+             from t cross join lateral jobforge.enqueue_jobs(p_tenant_id => t.tenant::uuid, p_types => $2,
+               p_payloads => $3, p_queues => $4, p_priorities => $5, p_run_ats => $6,
+               p_idempotency_keys => $7, p_dedupe_keys => $8, p_ids => $9, p_max_attempts => $10,
+               p_correlation_ids => $11, p_traceparents => $12, p_tags => $13, p_sources => $14,
+               p_source_refs => $15) as e",
+            &[
+                (&tenant, Type::UUID),
+                (&jobs.iter().map(|job| job.job_type.as_str()).collect::<Vec<_>>(), Type::TEXT_ARRAY),
+                (&jobs.iter().map(|job| Json(job.payload.get())).collect::<Vec<_>>(), Type::JSONB_ARRAY),
+                (&column(jobs, |job| job.queue.as_deref()), Type::TEXT_ARRAY),
+                (&column(jobs, |job| job.priority), Type::INT4_ARRAY),
+                (&column(jobs, |job| job.run_at), Type::TIMESTAMPTZ_ARRAY),
+                (&column(jobs, |job| job.idempotency_key.as_deref()), Type::TEXT_ARRAY),
+                (&column(jobs, |job| job.dedupe_key.as_deref()), Type::TEXT_ARRAY),
+                (&column(jobs, |job| job.id), Type::UUID_ARRAY),
+                (&column(jobs, |job| job.max_attempts), Type::INT4_ARRAY),
+                (&column(jobs, |job| job.correlation_id.as_deref()), Type::TEXT_ARRAY),
+                (&column(jobs, |job| job.traceparent.as_deref()), Type::TEXT_ARRAY),
+                (&column(&tags, |tags| tags.as_deref().map(Json)), Type::JSONB_ARRAY),
+                (&column(jobs, |job| job.source.as_deref()), Type::TEXT_ARRAY),
+                (&column(jobs, |job| job.source_ref.as_deref()), Type::TEXT_ARRAY),
+            ],
+        )
+        .await
+        .map_err(|error| Error::call(OPERATION, error))?;
+    in_order(OPERATION, jobs.len(), rows.iter().map(read_answer))
+}
+
+fn read_answer(row: &Row) -> Result<(i32, Result<Enqueued, Refusal>), Error> {
+    const OPERATION: &str = "enqueue_jobs";
+    let mut columns = Columns::of(OPERATION, row);
+    let at = columns.take()?;
+    let id: Option<Uuid> = columns.take()?;
+    let status: Option<String> = columns.take()?;
+    let existing = columns.take()?;
+    let run_at: Option<Timestamp> = columns.take()?;
+    let (code, reason): (Option<String>, Option<String>) = (columns.take()?, columns.take()?);
+    if let Some(id) = id {
+        return Ok((at, Ok(enqueued(id, status, existing, run_at))));
+    }
+    let code = Code::parse(code.as_deref().unwrap_or_default())
+        .ok_or_else(|| Error::shape(OPERATION, format_args!("row {at} has neither an id nor a code")))?;
+    Ok((at, Err(Refusal { code, reason: reason.unwrap_or_default() })))
+}
+
+/// A key outlives its job: it then names a job of which nothing else is known.
+fn enqueued(id: Uuid, status: Option<String>, existing: bool, run_at: Option<Timestamp>) -> Enqueued {
+    let status = status.unwrap_or_else(|| "gone".to_owned());
+    Enqueued { id, status, existing, run_at: run_at.unwrap_or(Timestamp::UNIX_EPOCH) }
+}
+
+/// A column of the batch, or null when no row has a value for it.
+fn column<'a, J, T>(jobs: &'a [J], value: impl Fn(&'a J) -> Option<T>) -> Option<Vec<Option<T>>> {
+    let values: Vec<Option<T>> = jobs.iter().map(value).collect();
+    values.iter().any(Option::is_some).then_some(values)
+}
+
+fn tags_json(job: &NewJob) -> Option<String> {
+    // Strings always serialise.
+    (!job.tags.is_empty()).then(|| serde_json::Value::from(job.tags.clone()).to_string())
+}

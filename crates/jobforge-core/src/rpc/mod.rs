@@ -1,0 +1,65 @@
+//! Typed calls of the SQL functions, one file for each verb.
+//!
+//! Every call takes any client or transaction, sends one unnamed statement with typed parameters (so it
+//! works behind a transaction pooler) and names its arguments. A tenant's call sets `app.tenant_id` in the
+//! same statement, for the rest of the transaction.
+
+mod cancel;
+mod claim;
+mod complete;
+mod cursor;
+mod definition;
+mod derive;
+mod enqueue;
+mod fail;
+mod heartbeat;
+mod job;
+mod lead;
+mod log;
+mod new_job;
+mod partitions;
+mod payload;
+mod progress;
+mod promote;
+mod prune;
+mod read;
+mod reap;
+mod release;
+mod reschedule;
+mod retry;
+mod server;
+mod sleep;
+mod snooze;
+mod stats;
+mod tenant;
+mod wire;
+mod worker;
+
+pub use cancel::{Canceled, cancel_job};
+pub use claim::{ClaimRequest, Claimed, ClaimedJob, claim_jobs};
+pub use complete::{Completion, complete_job, complete_jobs};
+pub use cursor::Cursor;
+pub use definition::{Definition, upsert_definition};
+pub use derive::{canonical, derive_dedupe_key};
+pub use enqueue::{enqueue_grouped, enqueue_job, enqueue_jobs};
+pub use fail::{AttemptEnd, Class, Failed, Failure, fail_job, fail_jobs};
+pub use heartbeat::{Beat, heartbeat};
+pub use job::{JobRef, Locator, Payload, Verdict};
+pub use lead::{Leadership, lead, resign};
+pub use log::{Level, LogLine, append_log};
+pub use new_job::{Enqueued, NewJob, Refusal};
+pub use partitions::{Partitioned, upkeep_partitions};
+pub use progress::report_progress;
+pub use promote::promote_due;
+pub use prune::{Pruned, prune};
+pub use read::{Attempt, Job, JobFilter, JobSummary, Page, get_job, list_attempts, list_jobs};
+pub use reap::{Reaped, reap};
+pub use release::{close_lease, release_jobs};
+pub use reschedule::{Rescheduled, reschedule_job};
+pub use retry::{Retried, retry_job};
+pub use server::{Server, inspect_server};
+pub use sleep::{Look, look, sleep_worker, wake_worker};
+pub use snooze::snooze_job;
+pub use stats::sample_stats;
+pub use tenant::{bind_login, upsert_tenant};
+pub use worker::{Registration, Worker, list_workers, register_worker, stop_worker};

@@ -1,0 +1,206 @@
+//! A job to be enqueued, and what its enqueue is answered.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::value::to_raw_value;
+use uuid::Uuid;
+
+use super::job::Payload;
+use super::payload;
+use crate::error::{Code, Error};
+
+/// A job to be made. What is `None` comes from the type's definition.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// The key of the job's definition.
+    pub job_type: String,
+    /// What the job is given.
+    pub payload: Payload,
+    /// The queue it waits in.
+    pub queue: Option<String>,
+    /// Smaller is sooner; 0 to 9 are for operators.
+    pub priority: Option<i32>,
+    /// Not before; the past means now.
+    pub run_at: Option<Timestamp>,
+    /// The same key again is answered with the first job.
+    pub idempotency_key: Option<String>,
+    /// A living job of the same key is the answer instead of a new one.
+    pub dedupe_key: Option<String>,
+    /// An id of the client's own, version 7 and of today.
+    pub id: Option<Uuid>,
+    /// How often it may fail.
+    pub max_attempts: Option<i32>,
+    /// What ties it to other jobs and to a caller's records.
+    pub correlation_id: Option<String>,
+    /// The W3C trace context of the caller.
+    pub traceparent: Option<String>,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// `manual`, `event`, `schedule`, `system` or `workflow`.
+    pub source: Option<String>,
+    /// What in the source made it, e.g. a trigger's name.
+    pub source_ref: Option<String>,
+}
+
+impl NewJob {
+    /// A job of this type with this payload and the definition's defaults.
+    pub fn new<T: Serialize + ?Sized>(job_type: impl Into<String>, payload: &T) -> Result<NewJob, Error> {
+        let job_type = job_type.into();
+        match to_raw_value(payload) {
+            Ok(payload) => Ok(NewJob::raw(job_type, payload)),
+            Err(source) => Err(Error::Payload { job_type, source }),
+        }
+    }
+
+    /// A job whose payload is JSON text already.
+    pub fn raw(job_type: impl Into<String>, payload: Payload) -> NewJob {
+        NewJob {
+            job_type: job_type.into(),
+            payload,
+            queue: None,
+            priority: None,
+            run_at: None,
+            idempotency_key: None,
+            dedupe_key: None,
+            id: None,
+            max_attempts: None,
+            correlation_id: None,
+            traceparent: None,
+            tags: Vec::new(),
+            source: None,
+            source_ref: None,
+        }
+    }
+
+    /// Puts it into this queue.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> NewJob {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// Gives it this priority.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> NewJob {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Runs it not before this time.
+    #[must_use]
+    pub fn run_at(mut self, run_at: Timestamp) -> NewJob {
+        self.run_at = Some(run_at);
+        self
+    }
+
+    /// Makes it once for this key.
+    #[must_use]
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> NewJob {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// Makes it only while no job of this key lives.
+    #[must_use]
+    pub fn dedupe_key(mut self, key: impl Into<String>) -> NewJob {
+        self.dedupe_key = Some(key.into());
+        self
+    }
+
+    /// Gives it this id.
+    #[must_use]
+    pub fn id(mut self, id: Uuid) -> NewJob {
+        self.id = Some(id);
+        self
+    }
+
+    /// Lets it fail this often.
+    #[must_use]
+    pub fn max_attempts(mut self, max_attempts: i32) -> NewJob {
+        self.max_attempts = Some(max_attempts);
+        self
+    }
+
+    /// Ties it to other records.
+    #[must_use]
+    pub fn correlation_id(mut self, correlation_id: impl Into<String>) -> NewJob {
+        self.correlation_id = Some(correlation_id.into());
+        self
+    }
+
+    /// Continues this trace.
+    #[must_use]
+    pub fn traceparent(mut self, traceparent: impl Into<String>) -> NewJob {
+        self.traceparent = Some(traceparent.into());
+        self
+    }
+
+    /// Labels it.
+    #[must_use]
+    pub fn tags<T: Into<String>>(mut self, tags: impl IntoIterator<Item = T>) -> NewJob {
+        self.tags = tags.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Says what kind of thing made it.
+    #[must_use]
+    pub fn source(mut self, source: impl Into<String>) -> NewJob {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Says what made it.
+    #[must_use]
+    pub fn source_ref(mut self, source_ref: impl Into<String>) -> NewJob {
+        self.source_ref = Some(source_ref.into());
+        self
+    }
+
+    /// Why this job cannot even be sent.
+    pub(crate) fn problem(&self) -> Option<Refusal> {
+        let texts = [
+            Some(&self.job_type),
+            self.queue.as_ref(),
+            self.idempotency_key.as_ref(),
+            self.dedupe_key.as_ref(),
+            self.correlation_id.as_ref(),
+            self.traceparent.as_ref(),
+            self.source.as_ref(),
+            self.source_ref.as_ref(),
+        ];
+        if texts.into_iter().flatten().chain(&self.tags).any(|text| text.contains('\0')) {
+            return Some(Refusal { code: Code::InvalidArgument, reason: "text_nul".to_owned() });
+        }
+        let reason = payload::problem(self.payload.get(), payload::MAX_PAYLOAD)?;
+        Some(Refusal { code: Code::PayloadInvalid, reason: reason.to_owned() })
+    }
+}
+
+/// A job that is enqueued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enqueued {
+    /// The job.
+    pub id: Uuid,
+    /// Its status; an existing job may be in any.
+    pub status: String,
+    /// Whether a key led to a job that was there before.
+    pub existing: bool,
+    /// When it runs.
+    pub run_at: Timestamp,
+}
+
+/// Why one job of a batch was not made; its neighbours go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The class of the refusal.
+    pub code: Code,
+    /// The stable reason, e.g. `unknown_definition`.
+    pub reason: String,
+}
+
+impl Refusal {
+    pub(crate) fn into_error(self, operation: &'static str, subject: &str) -> Error {
+        let message = format!("{subject}: {}", self.reason.replace('_', " "));
+        Error::Refused { operation, code: self.code, reason: self.reason, message }
+    }
+}
