@@ -95,7 +95,7 @@ language sql volatile
 as $$
   -- In claim order, each job once, and only what is still on this lease.
   with listed as (
-    select u.tenant_id, u.id, min((c.claim_no, u.at)) as place
+    select u.tenant_id, u.id, min(array[c.claim_no, u.at]) as place
     from jobforge.lease_claims c cross join unnest(c.tenant_ids, c.job_ids) with ordinality as u(tenant_id, id, at)
     where c.lease_id = p_lease_id group by u.tenant_id, u.id
   )
