@@ -15,9 +15,14 @@ use crate::payload::Size;
 #[derive(Debug, Parser)]
 #[command(name = "jobforge-bench", version)]
 pub struct Cli {
-    /// A superuser's url of the Postgres to measure on; databases named jobforge_bench_* are dropped and created
+    /// A superuser's url of the Postgres to measure on, where databases named jobforge_bench_* are dropped and
+    /// created [default: a private Postgres, started for this run]
     #[arg(long, env = "JOBFORGE_BENCH_DATABASE_URL")]
-    pub database_url: String,
+    pub database_url: Option<String>,
+
+    /// The directory of the server binaries for the private Postgres [default: the newest found]
+    #[arg(long, env = "JOBFORGE_PG_BIN", conflicts_with = "database_url")]
+    pub pg_bin: Option<PathBuf>,
 
     /// How often each figure is measured [default: 3, with --quick: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
@@ -95,7 +100,7 @@ mod tests {
     use super::*;
 
     fn plan(arguments: &str) -> Plan {
-        let words = ["jobforge-bench", "--database-url", "postgres://x"].into_iter();
+        let words = ["jobforge-bench"].into_iter();
         Cli::try_parse_from(words.chain(arguments.split_whitespace())).unwrap().plan()
     }
 

@@ -1,14 +1,14 @@
 //! What a measured phase cost Postgres: WAL, transactions, CPU.
 //!
-//! Read while no client is connected to the phase's database, before the contender connects and after it has
-//! left. Autovacuum and the background writers are part of the cost; the harness's own queries run in another
-//! database and count only towards CPU, where they are nothing.
+//! Read once the contender is connected (connecting is not work on jobs) and again when it has left, because a
+//! backend reports its last transactions when it ends. Autovacuum and the background writers are part of the cost;
+//! the harness's own queries run in another database and count only towards CPU, where they are nothing.
 
 use anyhow::{Context, Result};
 use tokio_postgres::types::Type;
 
 use crate::postgres_cpu::Postmaster;
-use crate::server::Server;
+use crate::server::{Database, Server};
 
 /// A phase's cost, all jobs together.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub struct Cost {
 pub struct Meter<'a> {
     server: &'a Server,
     postmaster: Option<&'a Postmaster>,
-    database: &'a str,
+    database: &'a Database,
     before: Cost,
 }
 
@@ -31,9 +31,8 @@ impl<'a> Meter<'a> {
     pub async fn start(
         server: &'a Server,
         postmaster: Option<&'a Postmaster>,
-        database: &'a str,
+        database: &'a Database,
     ) -> Result<Self> {
-        server.wait_until_unused(database).await?;
         let before = read(server, postmaster, database).await?;
         Ok(Self { server, postmaster, database, before })
     }
@@ -50,13 +49,13 @@ impl<'a> Meter<'a> {
 }
 
 /// The counters as they stand.
-async fn read(server: &Server, postmaster: Option<&Postmaster>, database: &str) -> Result<Cost> {
+async fn read(server: &Server, postmaster: Option<&Postmaster>, database: &Database) -> Result<Cost> {
     let row = server
         .admin()
         .query_typed_one(
             "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8, xact_commit::float8
              from pg_stat_database where datname = $1",
-            &[(&database, Type::TEXT)],
+            &[(&database.name, Type::TEXT)],
         )
         .await
         .context("reading Postgres's counters")?;

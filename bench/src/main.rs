@@ -10,6 +10,7 @@ mod metric;
 mod payload;
 mod pickup;
 mod postgres_cpu;
+mod private_postgres;
 mod report;
 mod server;
 mod statistics;
@@ -18,41 +19,59 @@ mod workloads;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::Parser;
 use jiff::Timestamp;
+use tokio::task::spawn_blocking;
 
 use crate::cli::Cli;
 use crate::contenders::Contender;
+use crate::private_postgres::PrivatePostgres;
 use crate::report::{ContenderSettings, Report};
 use crate::server::Server;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let cli = Cli::parse();
-    let plan = cli.plan();
-    let mut contenders = chosen(&cli)?;
-    let started_at = Timestamp::now();
+    // Returning, not exiting, on Ctrl-C lets the private Postgres be stopped and its files removed.
+    tokio::select! {
+        result = bench(&cli) => result,
+        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+    }
+}
 
-    let server = Server::connect(&cli.database_url).await?;
+async fn bench(cli: &Cli) -> Result<()> {
+    let plan = cli.plan();
+    let mut contenders = chosen(cli)?;
+    let started_at = Timestamp::now();
+    let path = cli.json.clone().unwrap_or_else(|| default_path(started_at));
+
+    let (_private, url) = postgres(cli).await?;
+    let server = Server::connect(&url).await?;
+    let postgres = server.settings().await?;
     let figures = tournament::run(&plan, &server, &mut contenders).await?;
-    let report = Report {
-        started_at: started_at.to_string(),
-        plan,
-        postgres: server.settings().await?,
-        contenders: contenders.iter().map(|contender| ContenderSettings::of(contender.as_ref())).collect(),
-        figures,
-    };
+    let contenders = contenders.iter().map(|contender| ContenderSettings::of(contender.as_ref())).collect();
+    let report = Report { started_at: started_at.to_string(), plan, postgres, contenders, figures };
 
     println!("{}", report.settings());
     for payload in &report.plan.payloads {
-        println!("\nPayload {}, {} runs: median (min–max)", payload.label(), report.plan.runs);
+        println!("\nPayload {}, runs: {}, median (min–max)", payload.label(), report.plan.runs);
         println!("{}", report.table(*payload));
     }
-    let path = cli.json.unwrap_or_else(|| default_path(started_at));
     report.write(&path)?;
     eprintln!("samples: {}", path.display());
     Ok(())
+}
+
+/// The server asked for, or one of our own, which lives as long as the first value.
+async fn postgres(cli: &Cli) -> Result<(Option<PrivatePostgres>, String)> {
+    if let Some(url) = &cli.database_url {
+        return Ok((None, url.clone()));
+    }
+    let pg_bin = cli.pg_bin.clone();
+    let private = spawn_blocking(move || PrivatePostgres::start(pg_bin)).await??;
+    let url = private.superuser_url();
+    Ok((Some(private), url))
 }
 
 fn chosen(cli: &Cli) -> Result<Vec<Box<dyn Contender>>> {

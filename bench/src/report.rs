@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
 
 use crate::cli::Plan;
@@ -54,7 +54,7 @@ impl Report {
     /// Median and spread of each figure, and the subject's ratio to each other contender.
     pub fn table(&self, payload: Size) -> Table {
         let mut table = Table::new();
-        table.load_style(UTF8_HORIZONTAL_ONLY).set_header(self.header());
+        table.load_style(UTF8_FULL_CONDENSED).set_header(self.header());
         for metric in self.figures.metrics(payload) {
             table.add_row(self.row(payload, &metric));
         }
@@ -117,11 +117,9 @@ impl Report {
 }
 
 fn show(spread: Option<Spread>) -> String {
-    match spread {
-        None => "—".to_owned(),
-        Some(Spread { median, min, max }) if min == max => number(median),
-        Some(Spread { median, min, max }) => format!("{} ({}–{})", number(median), number(min), number(max)),
-    }
+    let Some(spread) = spread else { return "—".to_owned() };
+    let [median, min, max] = [spread.median, spread.min, spread.max].map(number);
+    if min == max { median } else { format!("{median} ({min}–{max})") }
 }
 
 /// Three or so significant digits; more would be noise.
@@ -137,7 +135,11 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::Cli;
+    use crate::metric::DRAIN;
 
     #[test]
     fn numbers_are_short() {
@@ -146,6 +148,27 @@ mod tests {
         assert_eq!(number(1_234.5), "1234");
         assert_eq!(number(1.789), "1.79");
         assert_eq!(number(0.00123), "0.0012");
+    }
+
+    #[test]
+    fn bounds_are_judged_by_the_ratios_of_the_product() {
+        let contender = |name| ContenderSettings { name, settings: Vec::new() };
+        let mut report = Report {
+            started_at: String::new(),
+            plan: Cli::parse_from(["jobforge-bench"]).plan(),
+            postgres: Vec::new(),
+            contenders: ["jobforge", "raw", "graphile"].map(contender).into(),
+            figures: Figures::default(),
+        };
+        for (name, rate) in [("jobforge", 60.0), ("raw", 100.0), ("graphile", 50.0)] {
+            report.figures.record(Size::Small, &DRAIN, name, rate);
+        }
+        assert_eq!(report.bounds(Size::Small, &DRAIN), "≥ 1.2 graphile: yes\n≥ 0.7 raw: NO");
+        let table = report.table(Size::Small).to_string();
+        assert!(table.contains("jobforge / graphile") && table.contains("0.6000"), "{table}");
+
+        report.contenders.remove(0);
+        assert_eq!(report.bounds(Size::Small, &DRAIN), "", "a peer has promised nothing");
     }
 
     #[test]

@@ -35,6 +35,12 @@ pub struct Server {
     admin: Client,
 }
 
+/// A database on the server, made for one pass.
+pub struct Database {
+    pub name: String,
+    pub url: String,
+}
+
 /// One line of `show all`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Setting {
@@ -68,36 +74,42 @@ impl Server {
         Ok(settings)
     }
 
-    /// An empty database of that name; what was there before is gone. Returns its url.
-    pub async fn fresh_database(&self, name: &str) -> Result<String> {
-        self.drop_database(name).await?;
-        self.admin
-            .batch_execute(&format!("create database {name}"))
-            .await
-            .with_context(|| format!("creating the database {name}"))?;
+    /// An empty database of that name; what was there before is gone.
+    pub async fn fresh_database(&self, name: String) -> Result<Database> {
         let mut url = self.url.clone();
-        url.set_path(name);
-        Ok(url.into())
+        url.set_path(&name);
+        let database = Database { name, url: url.into() };
+        self.drop_database(&database).await?;
+        self.admin
+            .batch_execute(&format!("create database {}", database.name))
+            .await
+            .with_context(|| format!("creating the database {}", database.name))?;
+        Ok(database)
     }
 
-    pub async fn drop_database(&self, name: &str) -> Result<()> {
+    pub async fn drop_database(&self, database: &Database) -> Result<()> {
         self.admin
-            .batch_execute(&format!("drop database if exists {name} with (force)"))
+            .batch_execute(&format!("drop database if exists {} with (force)", database.name))
             .await
-            .with_context(|| format!("dropping the database {name}"))
+            .with_context(|| format!("dropping the database {}", database.name))
     }
 
     /// Settles a database before a measurement, so that each starts from the same place: statistics fresh, pages
     /// clean, and the first touch of each page paying for its full image.
-    pub async fn settle(&self, database_url: &str) -> Result<()> {
-        let client = connect(database_url).await?;
+    ///
+    /// To be called while nobody is connected; nobody is when it returns, so that its own transactions are
+    /// reported before anyone counts.
+    pub async fn settle(&self, database: &Database) -> Result<()> {
+        let client = connect(&database.url).await?;
         client.batch_execute("vacuum analyze").await.context("vacuuming before a measurement")?;
+        drop(client);
+        self.wait_until_unused(database).await?;
         self.admin.batch_execute("checkpoint").await.context("checkpointing before a measurement")
     }
 
     /// Bytes of all tables of a schema, with their indexes and out-of-line values.
-    pub async fn schema_bytes(&self, database_url: &str, schema: &str) -> Result<i64> {
-        let client = connect(database_url).await?;
+    pub async fn schema_bytes(&self, database: &Database, schema: &str) -> Result<i64> {
+        let client = connect(&database.url).await?;
         let row = client
             .query_typed_one(
                 "select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
@@ -111,7 +123,7 @@ impl Server {
     }
 
     /// Waits until no client is connected to the database: a backend reports its last transactions when it ends.
-    pub async fn wait_until_unused(&self, database: &str) -> Result<()> {
+    pub async fn wait_until_unused(&self, database: &Database) -> Result<()> {
         let deadline = Instant::now() + BACKEND_EXIT_TIMEOUT;
         loop {
             let row = self
@@ -119,7 +131,7 @@ impl Server {
                 .query_typed_one(
                     "select count(*) from pg_stat_activity
                      where datname = $1 and backend_type = 'client backend'",
-                    &[(&database, Type::TEXT)],
+                    &[(&database.name, Type::TEXT)],
                 )
                 .await
                 .context("counting backends")?;
@@ -129,7 +141,8 @@ impl Server {
             }
             ensure!(
                 Instant::now() < deadline,
-                "{backends} backends stay on {database} after the contender left"
+                "{backends} backends stay on {} after its clients left",
+                database.name
             );
             sleep(Duration::from_millis(5)).await;
         }

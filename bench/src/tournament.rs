@@ -25,14 +25,12 @@ pub async fn run(plan: &Plan, server: &Server, contenders: &mut [Box<dyn Contend
         let contender = contenders[turn.contender].as_mut();
         let name = contender.name();
         progress.set_message(format!("run {}: {}, {name}", turn.run + 1, turn.pass.label()));
-        let database = format!("jobforge_bench_{name}");
         let setting = Setting {
             server,
             postmaster: postmaster.as_ref(),
             plan,
             payload: &Payload::new(turn.payload),
-            database_url: server.fresh_database(&database).await?,
-            database,
+            database: server.fresh_database(format!("jobforge_bench_{name}")).await?,
         };
         let samples = turn.pass.run(&setting, contender).await;
         let samples = samples.with_context(|| format!("{name}: {}", turn.pass.label()))?;

@@ -30,6 +30,8 @@ const LOCAL_QUEUE_SIZE: usize = 2_500;
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const COMPLETION_DELAY: Duration = Duration::from_millis(5);
 const POOL: u32 = 100;
+/// How often the end of the drain is looked for: well under a percent of it, yet no load.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 const BULK: &str = "add_raw_jobs";
 const BULK_ROWS: usize = 2_000;
 
@@ -191,7 +193,7 @@ impl Graphile {
             if left.is_none() {
                 return Ok(asked);
             }
-            sleep(Duration::from_millis(1)).await;
+            sleep(LOOK_INTERVAL).await;
         }
     }
 }

@@ -17,8 +17,8 @@ pub const SLOTS: usize = 10;
 
 /// One job queue, driven through the interface its users have.
 ///
-/// A pass is: `prepare`, then one or more phases of `connect`, work, `disconnect`. Costs are read outside
-/// `connect` and `disconnect`, because a Postgres backend reports its transactions for certain only when it ends.
+/// A pass is: `prepare`, then one or more phases of `connect`, work, `disconnect`. Costs are read between `connect`
+/// and the work, and after `disconnect`, because a backend reports its transactions for certain only when it ends.
 #[async_trait]
 pub trait Contender: Send + Sync {
     /// The column heading, and the word `--contenders` takes.

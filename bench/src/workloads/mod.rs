@@ -12,7 +12,7 @@ use crate::cost::{Cost, Meter};
 use crate::metric::{CostMetrics, Metric, Workload};
 use crate::payload::Payload;
 use crate::postgres_cpu::Postmaster;
-use crate::server::Server;
+use crate::server::{Database, Server};
 
 pub type Samples = Vec<(Metric, f64)>;
 
@@ -32,8 +32,7 @@ pub struct Setting<'a> {
     pub postmaster: Option<&'a Postmaster>,
     pub plan: &'a Plan,
     pub payload: &'a Payload,
-    pub database: String,
-    pub database_url: String,
+    pub database: Database,
 }
 
 impl Pass {
@@ -66,7 +65,7 @@ impl Pass {
     }
 
     pub async fn run(self, setting: &Setting<'_>, contender: &mut dyn Contender) -> Result<Samples> {
-        contender.prepare(&setting.database_url).await?;
+        contender.prepare(&setting.database.url).await?;
         match self {
             Pass::Single { connections } => single::run(setting, contender, connections).await,
             Pass::BulkAndDrain => bulk_and_drain::run(setting, contender).await,

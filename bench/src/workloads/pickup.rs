@@ -16,7 +16,7 @@ pub async fn run(setting: &Setting<'_>, contender: &mut dyn Contender) -> Result
         warm_up: rate_per_s as usize,
         payload: setting.payload.clone(),
     };
-    setting.server.settle(&setting.database_url).await?;
+    setting.server.settle(&setting.database).await?;
     contender.connect().await?;
     let latencies = contender.pickup(&plan).await?;
     contender.disconnect().await?;

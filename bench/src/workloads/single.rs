@@ -17,13 +17,13 @@ pub async fn run(
     contender: &mut dyn Contender,
     connections: usize,
 ) -> Result<Samples> {
+    setting.server.settle(&setting.database).await?;
     contender.connect().await?;
     for slot in 0..connections {
         for _ in 0..WARM_UP {
             contender.enqueue_one(slot, setting.payload).await?;
         }
     }
-    setting.server.settle(&setting.database_url).await?;
 
     let start = Instant::now();
     let slots = (0..connections).map(|slot| enqueue_until(setting, &*contender, (slot, start)));
