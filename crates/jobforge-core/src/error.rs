@@ -95,6 +95,12 @@ pub enum Error {
         /// What was unexpected.
         detail: String,
     },
+    /// The connection was closed by the other side.
+    #[error("{operation} ended: the connection is closed")]
+    Closed {
+        /// What was under way.
+        operation: &'static str,
+    },
     /// There was no answer in time.
     #[error("{operation} got no answer within {after:?}")]
     Timeout {
@@ -158,7 +164,7 @@ impl Error {
     pub fn is_connection(&self) -> bool {
         match self {
             Error::Database { source, .. } | Error::Connect { source, .. } => is_broken(source),
-            Error::ReadOnly | Error::Timeout { .. } => true,
+            Error::ReadOnly | Error::Closed { .. } | Error::Timeout { .. } => true,
             Error::Migration(error) => error.driver_error().is_some_and(is_broken),
             _ => false,
         }
