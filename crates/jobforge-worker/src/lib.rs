@@ -1,1 +1,56 @@
-//! Placeholder of the crate's head; replaced by its first module.
+//! JobForge's worker: claims jobs, runs handlers, reports outcomes.
+//!
+//! ```no_run
+//! use jobforge_worker::{Context, Outcome, Worker, WorkerConfig};
+//!
+//! #[derive(serde::Deserialize, serde::Serialize)]
+//! struct Echo {
+//!     text: String,
+//! }
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = WorkerConfig { database_url: "postgres://…".to_owned(), ..WorkerConfig::default() };
+//! let worker = Worker::builder(config)
+//!     .handle("demo.echo", |_: Context, echo: Echo| async move { Ok(Outcome::complete(&echo)?) })
+//!     .build()?;
+//! let handle = worker.start().await?;
+//! handle.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The way of a job: `runner` claims it onto a lease and puts it into the `buffer`; a slot takes it out and
+//! gives it to the `executor`; the `reporter` tells the database how it ended. Beside them `heartbeat` keeps
+//! the leases alive from a thread of its own, and `sleep` waits when there is no work. Each of them may lose
+//! its connection at any time; the lease and the job's fence make whatever they repeat harmless.
+
+mod buffer;
+mod bundle;
+mod config;
+mod context;
+mod engine;
+mod executor;
+mod handler;
+mod heartbeat;
+mod holdings;
+mod job;
+mod link;
+mod listener;
+mod notes;
+mod outcome;
+mod pace;
+mod reporter;
+mod runner;
+mod sleep;
+mod stats;
+mod supervise;
+mod worker;
+
+#[doc(hidden)]
+pub use config::{FaultHook, Faults};
+pub use config::WorkerConfig;
+pub use context::Context;
+pub use jobforge_core::Level;
+pub use outcome::{Exit, HandlerError, HandlerResult, Outcome};
+pub use stats::Stats;
+pub use worker::{Worker, WorkerBuilder, WorkerError, WorkerHandle};

@@ -1,0 +1,184 @@
+//! Jobs that were claimed and have not started. Slots take from its front, so jobs start in claim order,
+//! and never more of them than the lease's window allows.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::job::Job;
+
+/// The buffer between the claims and the slots.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    state: Mutex<State>,
+    window: usize,
+    /// Wakes slots: there is something to start.
+    ready: Notify,
+    /// Wakes the claimer: there is room.
+    pub(crate) room: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Arc<Job>>,
+    /// Started and not settled.
+    unsettled: usize,
+    /// The most that `unsettled` ever was.
+    unsettled_most: usize,
+    /// Slots that wait.
+    idle: usize,
+    /// Starts so far: that it stands still shows that all slots are stuck.
+    starts: u64,
+    /// Below this many waiting jobs the claimer is woken.
+    low_water: usize,
+    closed: bool,
+}
+
+/// What the claimer goes by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Level {
+    pub(crate) waiting: usize,
+    pub(crate) idle: usize,
+    pub(crate) unsettled: usize,
+    pub(crate) starts: u64,
+}
+
+impl Level {
+    /// Whether slots go on to start jobs: then more outcomes are about to come.
+    pub(crate) fn is_flowing(&self, window: usize) -> bool {
+        self.waiting > 0 && self.unsettled < window
+    }
+}
+
+enum Next {
+    Start(Arc<Job>),
+    Wait,
+    Over,
+}
+
+impl Buffer {
+    pub(crate) fn new(window: usize) -> Buffer {
+        Buffer { state: Mutex::default(), window, ready: Notify::new(), room: Notify::new() }
+    }
+
+    /// Puts claimed jobs behind those that wait. A closed buffer hands them back.
+    #[must_use]
+    pub(crate) fn push(&self, jobs: Vec<Arc<Job>>) -> Vec<Arc<Job>> {
+        let mut state = self.lock();
+        if state.closed {
+            return jobs;
+        }
+        state.waiting.extend(jobs);
+        self.wake_slots(state);
+        Vec::new()
+    }
+
+    /// The next job to start, as soon as there is one and the window allows; `None` when it is over.
+    pub(crate) async fn take(&self) -> Option<Arc<Job>> {
+        loop {
+            match self.next(None) {
+                Next::Start(job) => return Some(job),
+                Next::Over => return None,
+                Next::Wait => {}
+            }
+            // Registered before the second look, so that nothing put in between is missed.
+            let mut woken = pin!(self.ready.notified());
+            woken.as_mut().enable();
+            match self.next(Some(1)) {
+                Next::Start(job) => return Some(job),
+                Next::Over => return None,
+                Next::Wait => {}
+            }
+            woken.await;
+            self.lock().idle -= 1;
+        }
+    }
+
+    /// Lets this many more jobs start: the same number of started ones was settled.
+    pub(crate) fn settle(&self, jobs: usize) {
+        let mut state = self.lock();
+        state.unsettled = state.unsettled.saturating_sub(jobs);
+        self.wake_slots(state);
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        let state = self.lock();
+        Level {
+            waiting: state.waiting.len(),
+            idle: state.idle,
+            unsettled: state.unsettled,
+            starts: state.starts,
+        }
+    }
+
+    /// The most jobs that were ever started and not settled at a time.
+    pub(crate) fn unsettled_most(&self) -> usize {
+        self.lock().unsettled_most
+    }
+
+    /// Wakes the claimer when this many jobs or fewer wait.
+    pub(crate) fn set_low_water(&self, jobs: usize) {
+        self.lock().low_water = jobs;
+    }
+
+    /// Takes out the jobs that do not wait any more for a good reason: all that `goes` says yes to.
+    pub(crate) fn take_out(&self, goes: impl Fn(&Job) -> bool) -> Vec<Arc<Job>> {
+        let mut state = self.lock();
+        let (out, stay) = state.waiting.drain(..).partition(|job| goes(job));
+        state.waiting = stay;
+        drop(state);
+        self.room.notify_one();
+        Vec::from(out)
+    }
+
+    /// Takes nothing more; slots end when it is empty.
+    pub(crate) fn seal(&self) {
+        self.lock().closed = true;
+        self.ready.notify_waiters();
+    }
+
+    fn next(&self, idle: Option<usize>) -> Next {
+        let mut state = self.lock();
+        if state.unsettled < self.window
+            && let Some(job) = state.waiting.pop_front()
+        {
+            state.unsettled += 1;
+            state.unsettled_most = state.unsettled_most.max(state.unsettled);
+            state.starts += 1;
+            let low = state.waiting.len() <= state.low_water;
+            let last = state.closed && state.waiting.is_empty();
+            drop(state);
+            if last {
+                self.ready.notify_waiters();
+            }
+            if low {
+                self.room.notify_one();
+            }
+            return Next::Start(job);
+        }
+        if state.closed && state.waiting.is_empty() {
+            return Next::Over;
+        }
+        if let Some(idle) = idle {
+            state.idle += idle;
+            drop(state);
+            self.room.notify_one();
+        }
+        Next::Wait
+    }
+
+    fn wake_slots(&self, state: MutexGuard<'_, State>) {
+        let startable = state.waiting.len().min(self.window.saturating_sub(state.unsettled));
+        let woken = startable.min(state.idle);
+        drop(state);
+        for _ in 0..woken {
+            self.ready.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,335 @@
+//! What is to be told about the jobs of one lease, kept until the database has answered.
+//!
+//! Repeating a report is safe: the database answers `already` to one it knows. So after a doubtful answer the
+//! same bundle is sent again, as long as its lease may live.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use jobforge_core::{AttemptEnd, Class, Code, Completion, Error, Failure, JobRef, Verdict, rpc};
+use tokio_postgres::Client;
+
+use crate::engine::Finished;
+use crate::executor::Ending;
+use crate::job::{Job, Lease};
+use crate::link::{told, within};
+use crate::stats::Counters;
+
+/// The most a result may have; a smaller one that is called invalid met a race.
+const MAX_RESULT: usize = 1024 * 1024;
+
+/// The unanswered reports of one lease.
+#[derive(Debug)]
+pub(crate) struct Bundle {
+    pub(crate) lease: Arc<Lease>,
+    completions: Batch<Completion>,
+    failures: Batch<Failure>,
+    releases: Batch<JobRef>,
+    snoozes: Batch<Duration>,
+    /// Jobs the database has answered for, and how many of them had started.
+    pub(crate) settled: Settled,
+}
+
+/// Rows of one call, beside the jobs they speak of.
+#[derive(Debug)]
+struct Batch<R> {
+    jobs: Vec<Entry>,
+    rows: Vec<R>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    job: Arc<Job>,
+    started: bool,
+}
+
+/// How many started jobs were settled since the last look.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    pub(crate) started: usize,
+}
+
+/// How a call is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) patience: Duration,
+    pub(crate) counters: &'a Counters,
+}
+
+impl Bundle {
+    pub(crate) fn new(lease: Arc<Lease>) -> Bundle {
+        Bundle {
+            lease,
+            completions: Batch::new(),
+            failures: Batch::new(),
+            releases: Batch::new(),
+            snoozes: Batch::new(),
+            settled: Settled::default(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, finished: Finished, counters: &Counters) {
+        let Finished { job, ending, started } = finished;
+        let entry = Entry { job, started };
+        match ending {
+            Ending::Complete(result) => {
+                let locator = Some(entry.job.claimed.locator);
+                let row = Completion { job: entry.job.job_ref(), result, locator };
+                self.completions.push(entry, row);
+            }
+            Ending::Fail(failure) => self.failures.push(entry, *failure),
+            Ending::Release => {
+                let job = entry.job.job_ref();
+                self.releases.push(entry, job);
+            }
+            Ending::Snooze(after) => self.snoozes.push(entry, after),
+            Ending::Reported => {
+                Counters::add(&counters.completed, 1);
+                self.settled.settle(&entry);
+            }
+            Ending::Dropped => {
+                Counters::add(&counters.lost, 1);
+                self.settled.settle(&entry);
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        let Bundle { completions, failures, releases, snoozes, .. } = self;
+        completions.jobs.is_empty() && failures.jobs.is_empty() && releases.jobs.is_empty() && snoozes.jobs.is_empty()
+    }
+
+    /// Gives everything up: the lease is gone.
+    pub(crate) fn drop_all(&mut self, counters: &Counters) {
+        let Bundle { completions, failures, releases, snoozes, .. } = self;
+        let entries = [&mut completions.jobs, &mut failures.jobs, &mut releases.jobs, &mut snoozes.jobs];
+        for entry in entries.into_iter().flat_map(|jobs| jobs.drain(..)) {
+            Counters::add(&counters.lost, 1);
+            self.settled.settle(&entry);
+        }
+        *self = Bundle { settled: std::mem::take(&mut self.settled), ..Bundle::new(self.lease.clone()) };
+    }
+
+    /// Sends all of it; an error means that what is left is to be sent again.
+    pub(crate) async fn send(&mut self, call: Call<'_>) -> Result<(), Error> {
+        self.send_completions(call).await?;
+        self.send_snoozes(call).await?;
+        self.send_failures(call).await?;
+        self.send_releases(call).await
+    }
+
+    async fn send_completions(&mut self, call: Call<'_>) -> Result<(), Error> {
+        let Batch { jobs, rows } = &mut self.completions;
+        let answer = match call.complete(&self.lease, rows).await {
+            // One row may have spoiled the group: each is sent alone.
+            Err(error) if !error.is_transient() && rows.len() > 1 => call.complete_each(&self.lease, rows).await?,
+            Err(error) if !error.is_transient() => vec![Err(error)],
+            answer => answer?.into_iter().map(Ok).collect(),
+        };
+        let (jobs, rows) = (std::mem::take(jobs), std::mem::take(rows));
+        for ((entry, row), answer) in jobs.into_iter().zip(rows).zip(answer) {
+            match answer {
+                Ok(Verdict::Done | Verdict::Already) => {
+                    Counters::add(&call.counters.completed, 1);
+                    self.settled.settle(&entry);
+                }
+                Ok(Verdict::Invalid) if fits(&row) && entry.job.retry_report() => self.completions.push(entry, row),
+                Ok(Verdict::Invalid) => {
+                    let failure = refused(&row, "the result cannot be stored: it is too large or holds what JSON in Postgres cannot");
+                    self.failures.push(entry, failure);
+                }
+                Ok(verdict) => self.settled.stale(&entry, verdict, call.counters),
+                Err(error) => {
+                    let failure = refused(&row, &format!("the completion was refused: {}", told(&error)));
+                    self.failures.push(entry, failure);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn send_snoozes(&mut self, call: Call<'_>) -> Result<(), Error> {
+        let Batch { jobs, rows } = &self.snoozes;
+        let calls = jobs.iter().zip(rows).map(|(entry, after)| {
+            let snooze = rpc::snooze_job(call.client, self.lease.id, entry.job.job_ref(), *after);
+            within(call.patience, "snooze_job", snooze)
+        });
+        let answers = join_all(calls).await;
+        let jobs = std::mem::take(&mut self.snoozes.jobs);
+        let rows = std::mem::take(&mut self.snoozes.rows);
+        let mut failed = Ok(());
+        for ((entry, after), answer) in jobs.into_iter().zip(rows).zip(answers) {
+            match answer {
+                Ok(_) => {
+                    Counters::add(&call.counters.snoozed, 1);
+                    self.settled.settle(&entry);
+                }
+                Err(error) if error.is_transient() => {
+                    self.snoozes.push(entry, after);
+                    failed = Err(error);
+                }
+                Err(error) => match error.code() {
+                    Some(Code::LeaseLost | Code::NotFound) => {
+                        self.settled.stale(&entry, Verdict::Stale, call.counters);
+                    }
+                    code => {
+                        let failure = unsnoozable(entry.job.job_ref(), code, &error);
+                        self.failures.push(entry, failure);
+                    }
+                },
+            }
+        }
+        failed
+    }
+
+    async fn send_failures(&mut self, call: Call<'_>) -> Result<(), Error> {
+        let Batch { jobs, rows } = &mut self.failures;
+        let answer = match call.fail(&self.lease, rows).await {
+            Err(error) if !error.is_transient() && rows.len() > 1 => call.fail_each(&self.lease, rows).await?,
+            Err(error) if !error.is_transient() => vec![Err(error)],
+            answer => answer?.into_iter().map(Ok).collect(),
+        };
+        rows.clear();
+        for (entry, answer) in std::mem::take(jobs).into_iter().zip(answer) {
+            match answer {
+                Ok(Verdict::Done | Verdict::Already) => {
+                    Counters::add(&call.counters.failed, 1);
+                    self.settled.settle(&entry);
+                }
+                Ok(verdict) => self.settled.stale(&entry, verdict, call.counters),
+                Err(error) => self.leave_behind(&entry, &error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn send_releases(&mut self, call: Call<'_>) -> Result<(), Error> {
+        let Batch { jobs, rows } = &mut self.releases;
+        let release = rpc::release_jobs(call.client, self.lease.id, rows);
+        let answer = within(call.patience, "release_jobs", release).await;
+        if let Err(error) = answer {
+            if error.is_transient() {
+                return Err(error);
+            }
+            rows.clear();
+            for entry in std::mem::take(jobs) {
+                self.leave_behind(&entry, &error);
+            }
+            return Ok(());
+        }
+        Counters::add(&call.counters.released, jobs.len());
+        rows.clear();
+        std::mem::take(jobs).iter().for_each(|entry| self.settled.settle(entry));
+        Ok(())
+    }
+
+    /// A job about which nothing can be told stays on its lease in the database, and goes back when that is
+    /// closed. Until then no beat may say that all of the lease's claims are accounted for.
+    fn leave_behind(&mut self, entry: &Entry, error: &Error) {
+        let job = entry.job.job_ref();
+        tracing::error!(job_id = %job.id, tenant_id = %job.tenant_id, error = told(error), "a report was refused");
+        self.lease.keep_claims();
+        self.lease.retire();
+        self.settled.settle(entry);
+    }
+}
+
+impl Call<'_> {
+    async fn complete(&self, lease: &Lease, rows: &[Completion]) -> Result<Vec<Verdict>, Error> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        within(self.patience, "complete_jobs", rpc::complete_jobs(self.client, lease.id, rows)).await
+    }
+
+    async fn complete_each(&self, lease: &Lease, rows: &[Completion]) -> Result<Vec<Result<Verdict, Error>>, Error> {
+        let mut verdicts = Vec::new();
+        for row in rows.chunks(1) {
+            verdicts.push(alone(self.complete(lease, row).await)?);
+        }
+        Ok(verdicts)
+    }
+
+    async fn fail(&self, lease: &Lease, rows: &[Failure]) -> Result<Vec<Verdict>, Error> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let failed = within(self.patience, "fail_jobs", rpc::fail_jobs(self.client, lease.id, rows)).await?;
+        Ok(failed.iter().map(|failed| failed.verdict).collect())
+    }
+
+    async fn fail_each(&self, lease: &Lease, rows: &[Failure]) -> Result<Vec<Result<Verdict, Error>>, Error> {
+        let mut verdicts = Vec::new();
+        for row in rows.chunks(1) {
+            verdicts.push(alone(self.fail(lease, row).await)?);
+        }
+        Ok(verdicts)
+    }
+}
+
+/// The answer to one row; only what is worth another try is an error of the whole.
+fn alone(answer: Result<Vec<Verdict>, Error>) -> Result<Result<Verdict, Error>, Error> {
+    match answer {
+        Ok(verdicts) => Ok(Ok(verdicts.first().copied().unwrap_or(Verdict::Unknown))),
+        Err(error) if error.is_transient() => Err(error),
+        Err(error) => Ok(Err(error)),
+    }
+}
+
+impl<R> Batch<R> {
+    fn new() -> Batch<R> {
+        Batch { jobs: Vec::new(), rows: Vec::new() }
+    }
+
+    fn push(&mut self, entry: Entry, row: R) {
+        self.jobs.push(entry);
+        self.rows.push(row);
+    }
+}
+
+impl Settled {
+    fn settle(&mut self, entry: &Entry) {
+        entry.job.settle();
+        self.started += usize::from(entry.started);
+    }
+
+    fn stale(&mut self, entry: &Entry, verdict: Verdict, counters: &Counters) {
+        let job = entry.job.job_ref();
+        tracing::warn!(job_id = %job.id, tenant_id = %job.tenant_id, attempt_no = job.fence, ?verdict,
+            "an outcome came too late and was dropped");
+        Counters::add(&counters.lost, 1);
+        self.settle(entry);
+    }
+}
+
+fn fits(row: &Completion) -> bool {
+    row.result.as_ref().is_none_or(|result| result.get().len() <= MAX_RESULT)
+}
+
+fn refused(row: &Completion, error: &str) -> Failure {
+    Failure { class: Class::Permanent, ..failure(row.job, error.to_owned()) }
+}
+
+/// A snooze is refused when the job is asked to stop, or when the time is out of range.
+fn unsnoozable(job: JobRef, code: Option<Code>, error: &Error) -> Failure {
+    let failure = failure(job, format!("the snooze was refused: {}", told(error)));
+    match code {
+        Some(Code::WrongState) => Failure { class: Class::Canceled, end: AttemptEnd::Canceled, ..failure },
+        _ => failure,
+    }
+}
+
+fn failure(job: JobRef, error: String) -> Failure {
+    Failure {
+        job,
+        class: Class::Retryable,
+        error,
+        retry_after: None,
+        end: AttemptEnd::Failed,
+        exit_code: None,
+        stdout_tail: None,
+        stderr_tail: None,
+    }
+}

@@ -1,0 +1,159 @@
+//! How a worker runs. A typed struct, checked before anything starts; nothing here reads the environment.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+/// Settings of one worker. The defaults are the fast and safe ones: nobody should need to tune.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// Where claims, reports and beats go; may lead through a pooler in transaction mode.
+    pub database_url: String,
+    /// Where notifications are heard: a way around the pooler. Without it `database_url` is tried, and a
+    /// listener that does not hear its own test makes the worker look for work each second.
+    pub direct_url: Option<String>,
+    /// The queues to serve, one at least.
+    pub queues: Vec<String>,
+    /// How many jobs run at a time.
+    pub slots: usize,
+    /// The most jobs claimed ahead. How many really are depends on how long jobs take: about 100 ms of work.
+    pub buffer_max: usize,
+    /// The most jobs one claim asks for.
+    pub claim_max: usize,
+    /// How long a lease lives without a beat, in seconds.
+    pub lease_seconds: u16,
+    /// How often leases are renewed; a third of their life unless told otherwise.
+    pub heartbeat: Option<Duration>,
+    /// How long a graceful shutdown waits for running handlers, in seconds.
+    pub grace_seconds: u64,
+    /// How long a handler that was told to stop may take to end before its future is dropped.
+    pub stop_grace: Duration,
+    /// The most outcomes reported in one statement.
+    pub report_group: usize,
+    /// How long an outcome may wait for others while more work is at hand.
+    pub report_delay: Duration,
+    /// When an unanswered statement counts as a dead connection.
+    pub call_timeout: Duration,
+    /// Shown with the worker in the registry: a JSON object.
+    pub metadata: serde_json::Value,
+    /// Where tests hold the worker; off in production.
+    #[doc(hidden)]
+    pub faults: Faults,
+}
+
+impl Default for WorkerConfig {
+    fn default() -> WorkerConfig {
+        WorkerConfig {
+            database_url: String::new(),
+            direct_url: None,
+            queues: vec!["default".to_owned()],
+            slots: 16,
+            buffer_max: 2000,
+            claim_max: 500,
+            lease_seconds: 30,
+            heartbeat: None,
+            grace_seconds: 30,
+            stop_grace: Duration::from_secs(1),
+            report_group: 256,
+            report_delay: Duration::from_millis(5),
+            call_timeout: Duration::from_secs(5),
+            metadata: serde_json::Value::Object(serde_json::Map::new()),
+            faults: Faults::default(),
+        }
+    }
+}
+
+impl WorkerConfig {
+    /// The most jobs that may have started without having been durably reported: those running, a group on
+    /// its way to the database, and the next one gathering. The lease stores it, the buffer keeps to it.
+    pub fn window(&self) -> usize {
+        self.slots + 2 * self.report_group
+    }
+
+    /// How often leases are renewed.
+    pub fn heartbeat_interval(&self) -> Duration {
+        self.heartbeat.unwrap_or(self.lease() / 3)
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_secs(u64::from(self.lease_seconds))
+    }
+
+    /// How long before a lease's end its handlers are stopped: a second or a tenth of the lease, and of a
+    /// very short lease never more than a third.
+    pub(crate) fn margin(&self) -> Duration {
+        Duration::from_secs(1).max(self.lease() / 10).min(self.lease() / 3)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let rules = [
+            (!self.database_url.is_empty(), "database_url is empty"),
+            ((1..=50).contains(&self.queues.len()), "queues must name 1 to 50 queues"),
+            ((1..=10_000).contains(&self.slots), "slots must be 1 to 10000"),
+            ((1..=5000).contains(&self.claim_max), "claim_max must be 1 to 5000"),
+            ((1..=5000).contains(&self.report_group), "report_group must be 1 to 5000"),
+            ((1..=3600).contains(&self.lease_seconds), "lease_seconds must be 1 to 3600"),
+            (self.heartbeat_interval() * 2 <= self.lease(), "heartbeat must be at most half of the lease"),
+            (!self.heartbeat_interval().is_zero(), "heartbeat is zero"),
+            (!self.call_timeout.is_zero(), "call_timeout is zero"),
+            (self.metadata.is_object(), "metadata must be a JSON object"),
+        ];
+        rules.iter().find(|(kept, _)| !kept).map_or(Ok(()), |(_, broken)| Err((*broken).to_owned()))
+    }
+}
+
+/// Called at a named point; whoever comes by waits for the returned future.
+pub type FaultHook = Arc<dyn Fn(&'static str) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// A hook at named points of the worker's own loops, for tests that must hold it there.
+#[derive(Clone, Default)]
+pub struct Faults(Option<FaultHook>);
+
+impl Faults {
+    /// Points that call this hook.
+    pub fn at_points(hook: FaultHook) -> Faults {
+        Faults(Some(hook))
+    }
+
+    pub(crate) async fn hit(&self, point: &'static str) {
+        if let Some(hook) = &self.0 {
+            hook(point).await;
+        }
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Faults(on)" } else { "Faults(off)" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> WorkerConfig {
+        WorkerConfig { database_url: "postgres://localhost".to_owned(), ..WorkerConfig::default() }
+    }
+
+    #[test]
+    fn the_defaults_need_only_a_database() {
+        assert_eq!(config().check(), Ok(()));
+        assert_eq!(WorkerConfig::default().check(), Err("database_url is empty".to_owned()));
+    }
+
+    #[test]
+    fn a_beat_slower_than_half_a_lease_is_refused() {
+        let slow = WorkerConfig { heartbeat: Some(Duration::from_secs(16)), ..config() };
+        assert!(slow.check().is_err());
+    }
+
+    #[test]
+    fn a_short_lease_leaves_handlers_most_of_its_time() {
+        let short = WorkerConfig { lease_seconds: 1, ..config() };
+        assert!(short.margin() < short.lease() / 2);
+        assert_eq!(config().margin(), Duration::from_secs(3));
+    }
+}

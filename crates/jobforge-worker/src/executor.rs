@@ -1,0 +1,153 @@
+//! One job as a pipeline: find its handler, decode the payload, run, judge how it ended.
+//!
+//! Whatever a handler does (panic, hang, ignore its cancellation), this ends with one [`Ending`].
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use jobforge_core::{AttemptEnd, Class, Failure, Payload};
+use tokio::time::timeout;
+
+use crate::context::Context;
+use crate::engine::Engine;
+use crate::handler::Work;
+use crate::job::{Job, Stop};
+use crate::outcome::{HandlerError, HandlerResult, Outcome};
+
+/// What is to be told the database about an attempt.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// It ended well.
+    Complete(Option<Payload>),
+    /// It did not.
+    Fail(Box<Failure>),
+    /// It is put off.
+    Snooze(Duration),
+    /// It is given back, free.
+    Release,
+    /// The handler told it in its own transaction.
+    Reported,
+    /// Nothing: the job is no longer ours.
+    Dropped,
+}
+
+/// Runs one job to its end.
+pub(crate) async fn execute(engine: &Arc<Engine>, job: &Arc<Job>) -> Ending {
+    if job.stopped() > Stop::Canceled {
+        return judge(job, Ran::NotStarted);
+    }
+    // Only types with a handler are claimed; whoever gets another one has nothing to say about it.
+    let Some(handler) = engine.registry.get(&job.claimed.job_type) else { return Ending::Release };
+    let context = Context::new(job.clone(), engine.clone());
+    let ran = match std::panic::catch_unwind(AssertUnwindSafe(|| handler(context))) {
+        Ok(Ok(work)) => run(engine, job, work).await,
+        Ok(Err(misfit)) => Ran::Ended(Err(misfit_error(&misfit))),
+        Err(panic) => Ran::Ended(Err(panic_error(&*panic))),
+    };
+    judge(job, ran)
+}
+
+/// How far the handler came.
+enum Ran {
+    NotStarted,
+    Ended(HandlerResult),
+    /// It did not end in the time it was given after it was told to stop.
+    CutOff,
+}
+
+/// Runs the handler until it ends, its time is up, or it is stopped and does not end soon.
+async fn run(engine: &Engine, job: &Job, work: Work) -> Ran {
+    let mut work = AssertUnwindSafe(work).catch_unwind();
+    // Most handlers end at once: clock and tokens are touched only if this one waits.
+    tokio::select! {
+        biased;
+        result = &mut work => return Ran::of(result),
+        () = time_to_end(job) => {}
+    }
+    timeout(engine.config.stop_grace, work).await.map_or(Ran::CutOff, Ran::of)
+}
+
+/// Returns when the handler must end: it was stopped, or its time is up.
+async fn time_to_end(job: &Job) {
+    let limit = Duration::from_secs(u64::try_from(job.claimed.timeout_seconds).unwrap_or(0));
+    let halted = job.halt().cancelled();
+    if limit.is_zero() {
+        halted.await;
+    } else if timeout(limit, halted).await.is_err() {
+        job.stop(Stop::TimedOut);
+    }
+}
+
+/// What the handler's end means, given why it may have been told to stop. A good end stays good: whether it
+/// still counts is for the database to say.
+fn judge(job: &Job, ran: Ran) -> Ending {
+    let stopped = job.stopped();
+    let failure = match (stopped, ran) {
+        (Stop::Lost, _) => return Ending::Dropped,
+        (_, Ran::Ended(Ok(Outcome::Complete(result)))) => return Ending::Complete(result),
+        (_, Ran::Ended(Ok(Outcome::AlreadyReported))) => return Ending::Reported,
+        (Stop::Interrupted, _) | (_, Ran::NotStarted) => return Ending::Release,
+        (Stop::None, Ran::Ended(Ok(Outcome::Snooze(after)))) => return Ending::Snooze(after),
+        (_, Ran::Ended(result)) => failure(job, result),
+        (_, Ran::CutOff) => failure(job, Err(HandlerError::new("the handler did not stop and was dropped"))),
+    };
+    Ending::Fail(Box::new(match stopped {
+        Stop::Canceled => Failure { class: Class::Canceled, end: AttemptEnd::Canceled, ..failure },
+        Stop::TimedOut => Failure {
+            class: Class::Retryable,
+            end: AttemptEnd::Timeout,
+            error: format!("timed out after {} s: {}", job.claimed.timeout_seconds, failure.error),
+            ..failure
+        },
+        _ => failure,
+    }))
+}
+
+/// What a handler said that did not end well, of its own accord.
+fn failure(job: &Job, result: HandlerResult) -> Failure {
+    let error = match result {
+        Ok(Outcome::Retry { error }) => HandlerError::new(error),
+        Ok(Outcome::RetryAfter { error, after }) => HandlerError::new(error).retry_after(after),
+        Ok(Outcome::Fail { error }) => HandlerError::new(error).permanent(),
+        Ok(Outcome::Cancel { reason }) => return canceled(job, reason),
+        Ok(Outcome::Snooze(_) | Outcome::Complete(_) | Outcome::AlreadyReported) => {
+            HandlerError::new("the handler went on after it was told to stop")
+        }
+        Err(error) => error,
+    };
+    let exit = error.exit.map(|exit| *exit).unwrap_or_default();
+    Failure {
+        job: job.job_ref(),
+        class: if error.permanent { Class::Permanent } else { Class::Retryable },
+        error: error.message,
+        retry_after: error.retry_after,
+        end: AttemptEnd::Failed,
+        exit_code: exit.code,
+        stdout_tail: exit.stdout_tail,
+        stderr_tail: exit.stderr_tail,
+    }
+}
+
+fn canceled(job: &Job, reason: String) -> Failure {
+    let failed = failure(job, Err(HandlerError::new(reason)));
+    Failure { class: Class::Canceled, end: AttemptEnd::Canceled, ..failed }
+}
+
+impl Ran {
+    fn of(result: Result<HandlerResult, Box<dyn Any + Send>>) -> Ran {
+        Ran::Ended(result.unwrap_or_else(|panic| Err(panic_error(&*panic))))
+    }
+}
+
+fn misfit_error(misfit: &serde_json::Error) -> HandlerError {
+    HandlerError::new(format!("payload does not fit the handler: {misfit}")).permanent()
+}
+
+fn panic_error(panic: &(dyn Any + Send)) -> HandlerError {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    HandlerError::new(format!("the handler panicked: {}", text.unwrap_or("without a message")))
+}

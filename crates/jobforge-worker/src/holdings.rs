@@ -1,0 +1,178 @@
+//! What the worker holds: its leases, and on each the jobs in claim order. The beats are made from it.
+//!
+//! Locked once per claim, per group of reports and per beat, never per job.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jobforge_core::JobRef;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use crate::job::{Job, Lease, Life, Stop};
+
+/// The leases and jobs of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Holdings {
+    leases: Mutex<Vec<Held>>,
+    /// Something was adopted where nothing was: a deadline begins.
+    pub(crate) adopted: Notify,
+}
+
+#[derive(Debug)]
+struct Held {
+    lease: Arc<Lease>,
+    /// In claim order; settled ones are swept out now and then.
+    jobs: VecDeque<Arc<Job>>,
+    /// The highest claim whose answer arrived.
+    through: Option<i64>,
+}
+
+/// What one beat says.
+#[derive(Debug)]
+pub(crate) struct BeatList {
+    pub(crate) lease: Arc<Lease>,
+    /// Every job of the lease that is not settled, in claim order.
+    pub(crate) jobs: Vec<JobRef>,
+    /// Of the claims up to this one the worker holds nothing else. An answer that was lost on its way
+    /// belongs to a later claim.
+    pub(crate) through: Option<i64>,
+}
+
+impl Holdings {
+    /// Takes in a claim's jobs, in claim order.
+    pub(crate) fn adopt(&self, lease: &Arc<Lease>, jobs: impl IntoIterator<Item = Arc<Job>>) {
+        let mut leases = self.lock();
+        let at = leases.iter().position(|held| held.lease.id == lease.id).unwrap_or_else(|| {
+            leases.push(Held { lease: lease.clone(), jobs: VecDeque::new(), through: None });
+            leases.len() - 1
+        });
+        let held = &mut leases[at];
+        for job in jobs {
+            held.through = held.through.max(Some(job.claimed.claim_no));
+            held.jobs.push_back(job);
+        }
+        drop(leases);
+        self.adopted.notify_one();
+    }
+
+    /// Forgets jobs that are marked settled, when it is worth the walk.
+    pub(crate) fn sweep(&self) {
+        for held in self.lock().iter_mut() {
+            while held.jobs.front().is_some_and(|job| job.is_settled()) {
+                held.jobs.pop_front();
+            }
+            // Behind a long job short ones come and go.
+            if held.jobs.len() > 64 && held.jobs.iter().filter(|job| job.is_settled()).count() > held.jobs.len() / 2 {
+                held.jobs.retain(|job| !job.is_settled());
+            }
+        }
+    }
+
+    /// What to beat: every lease that holds jobs or may hold some unknown ones.
+    pub(crate) fn beats(&self) -> Vec<BeatList> {
+        let mut leases = self.lock();
+        let beaten = leases.iter_mut().filter_map(|held| {
+            held.jobs.retain(|job| !job.is_settled());
+            let due = !held.jobs.is_empty() || held.lease.is_retiring();
+            (due && held.lease.life() != Life::Lost).then(|| BeatList {
+                lease: held.lease.clone(),
+                jobs: held.jobs.iter().map(|job| job.job_ref()).collect(),
+                through: held.through.filter(|_| !held.lease.keeps_claims()),
+            })
+        });
+        beaten.collect()
+    }
+
+    /// The first time at which a living lease with jobs runs too close to its end.
+    pub(crate) fn next_deadline(&self, margin: Duration) -> Option<Instant> {
+        let leases = self.lock();
+        let due = leases.iter().filter(|held| held.lease.life() == Life::Live && held.holds_jobs());
+        due.map(|held| held.lease.good_until() - margin).min()
+    }
+
+    /// Stops what runs on leases that no beat confirmed in time; tells which leases those are.
+    pub(crate) fn stop_overdue(&self, now: Instant, margin: Duration) -> Vec<Arc<Lease>> {
+        let leases = self.lock();
+        let late = leases.iter().filter(|held| {
+            held.lease.life() == Life::Live && held.holds_jobs() && held.lease.good_until() <= now + margin
+        });
+        let late = late.map(|held| {
+            held.lease.set_life(Life::Overdue);
+            held.lease.retire();
+            held.stop(Stop::Interrupted);
+            held.lease.clone()
+        });
+        late.collect()
+    }
+
+    /// Gives up a lease that the database does not know any more, with all its jobs.
+    pub(crate) fn lose(&self, lease: &Lease) {
+        lease.set_life(Life::Lost);
+        lease.retire();
+        for held in self.lock().iter().filter(|held| held.lease.id == lease.id) {
+            held.stop(Stop::Lost);
+        }
+    }
+
+    /// The job of a lease, if it is still held.
+    pub(crate) fn find(&self, lease: Uuid, tenant_id: Uuid, id: Uuid) -> Option<Arc<Job>> {
+        let leases = self.lock();
+        let held = leases.iter().find(|held| held.lease.id == lease)?;
+        let is_it = |job: &&Arc<Job>| job.claimed.job.id == id && job.claimed.job.tenant_id == tenant_id;
+        held.jobs.iter().find(is_it).filter(|job| !job.is_settled()).cloned()
+    }
+
+    /// Whether this is one of our leases.
+    pub(crate) fn knows(&self, lease: Uuid) -> bool {
+        self.lock().iter().any(|held| held.lease.id == lease)
+    }
+
+    /// Whether a lease holds jobs that are not settled.
+    pub(crate) fn holds_jobs(&self, lease: &Lease) -> bool {
+        self.lock().iter().any(|held| held.lease.id == lease.id && held.holds_jobs())
+    }
+
+    /// Leases to close: no new claims go to them and all that is known of them is settled. Lost ones need
+    /// no closing and are forgotten here.
+    pub(crate) fn closable(&self) -> Vec<Arc<Lease>> {
+        let mut leases = self.lock();
+        leases.retain(|held| held.lease.life() != Life::Lost || held.holds_jobs());
+        let over = leases.iter().filter(|held| {
+            held.lease.is_retiring() && held.lease.life() == Life::Live && !held.holds_jobs()
+        });
+        over.map(|held| held.lease.clone()).collect()
+    }
+
+    /// All leases.
+    pub(crate) fn leases(&self) -> Vec<Arc<Lease>> {
+        self.lock().iter().map(|held| held.lease.clone()).collect()
+    }
+
+    /// Everything that is not settled.
+    pub(crate) fn jobs(&self) -> Vec<Arc<Job>> {
+        let leases = self.lock();
+        let jobs = leases.iter().flat_map(|held| held.jobs.iter());
+        jobs.filter(|job| !job.is_settled()).cloned().collect()
+    }
+
+    /// Forgets a lease.
+    pub(crate) fn forget(&self, lease: &Lease) {
+        self.lock().retain(|held| held.lease.id != lease.id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Held>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn holds_jobs(&self) -> bool {
+        self.jobs.iter().any(|job| !job.is_settled())
+    }
+
+    fn stop(&self, why: Stop) {
+        self.jobs.iter().filter(|job| !job.is_settled()).for_each(|job| job.stop(why));
+    }
+}

@@ -1,0 +1,181 @@
+//! A claimed job and the lease it is on, as all parts of the worker share them.
+//!
+//! The runner makes them, a slot runs them, the reporter settles them, and the heartbeat's thread may stop
+//! them at any time. So everything that changes is an atomic or sits behind its own small lock.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use jobforge_core::{ClaimedJob, JobRef};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// A claimed job on its way through the worker.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) claimed: ClaimedJob,
+    pub(crate) lease: Arc<Lease>,
+    settled: AtomicBool,
+    /// Whether a report that lost a race was repeated.
+    repeated: AtomicBool,
+    stop: AtomicU8,
+    /// What the handler sees. Made only when somebody looks at it: most jobs end without.
+    token: OnceLock<CancellationToken>,
+    /// What the executor sees: the handler must end, not only if it likes to.
+    halt: OnceLock<CancellationToken>,
+}
+
+/// Why a handler was told to stop; a later reason overrides those before it in this list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Stop {
+    /// Nobody told it to.
+    None,
+    /// Somebody asked for the job to be canceled.
+    Canceled,
+    /// Its time is up.
+    TimedOut,
+    /// The worker stops, or cannot tell whether its lease lives: the job is to be given back.
+    Interrupted,
+    /// The job is no longer this worker's.
+    Lost,
+}
+
+impl Job {
+    pub(crate) fn new(claimed: ClaimedJob, lease: Arc<Lease>) -> Job {
+        Job {
+            claimed,
+            lease,
+            settled: AtomicBool::new(false),
+            repeated: AtomicBool::new(false),
+            stop: AtomicU8::new(Stop::None as u8),
+            token: OnceLock::new(),
+            halt: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn job_ref(&self) -> JobRef {
+        self.claimed.job
+    }
+
+    pub(crate) fn token(&self) -> &CancellationToken {
+        self.token.get_or_init(CancellationToken::new)
+    }
+
+    /// Cancelled when the handler must end; a mere request to cancel leaves that to the handler.
+    pub(crate) fn halt(&self) -> &CancellationToken {
+        self.halt.get_or_init(CancellationToken::new)
+    }
+
+    /// Tells the handler to stop.
+    pub(crate) fn stop(&self, why: Stop) {
+        self.stop.fetch_max(why as u8, Ordering::AcqRel);
+        self.token().cancel();
+        if why > Stop::Canceled {
+            self.halt().cancel();
+        }
+    }
+
+    /// Why the handler was told to stop.
+    pub(crate) fn stopped(&self) -> Stop {
+        match self.stop.load(Ordering::Acquire) {
+            0 => Stop::None,
+            1 => Stop::Canceled,
+            2 => Stop::TimedOut,
+            3 => Stop::Interrupted,
+            _ => Stop::Lost,
+        }
+    }
+
+    /// Marks that the database knows the job's end, or that nobody here may tell it any more.
+    pub(crate) fn settle(&self) {
+        self.settled.store(true, Ordering::Release);
+    }
+
+    /// Whether a report that may have lost a race is worth repeating: once.
+    pub(crate) fn retry_report(&self) -> bool {
+        !self.repeated.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
+    }
+}
+
+/// A lease as far as this worker knows.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) id: Uuid,
+    /// Made by the database for one suspect.
+    pub(crate) solo: bool,
+    life: AtomicU8,
+    /// No new claims; to be closed once its known jobs are settled.
+    retiring: AtomicBool,
+    /// Something is on it in the database that no list here names.
+    keeps_claims: AtomicBool,
+    good_until: Mutex<Instant>,
+}
+
+/// What is known of a lease's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Life {
+    /// Confirmed, and its end is not near.
+    Live,
+    /// No beat was confirmed in time: it may live or not.
+    Overdue,
+    /// The database said that it is gone.
+    Lost,
+}
+
+impl Lease {
+    pub(crate) fn new(id: Uuid, solo: bool, good_until: Instant) -> Lease {
+        Lease {
+            id,
+            solo,
+            life: AtomicU8::new(Life::Live as u8),
+            retiring: AtomicBool::new(solo),
+            keeps_claims: AtomicBool::new(false),
+            good_until: Mutex::new(good_until),
+        }
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        match self.life.load(Ordering::Acquire) {
+            0 => Life::Live,
+            1 => Life::Overdue,
+            _ => Life::Lost,
+        }
+    }
+
+    pub(crate) fn set_life(&self, life: Life) {
+        self.life.store(life as u8, Ordering::Release);
+    }
+
+    /// Until when it lives for sure, counted from before the request that made or renewed it.
+    pub(crate) fn good_until(&self) -> Instant {
+        *self.good_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn renew(&self, good_until: Instant) {
+        *self.good_until.lock().unwrap_or_else(PoisonError::into_inner) = good_until;
+    }
+
+    /// From now on its claims' rows stay as they are.
+    pub(crate) fn keep_claims(&self) {
+        self.keeps_claims.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn keeps_claims(&self) -> bool {
+        self.keeps_claims.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn retire(&self) {
+        self.retiring.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_retiring(&self) -> bool {
+        self.retiring.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,97 @@
+//! One connection of the worker's own, made anew whenever it broke.
+//!
+//! Whoever uses it asks for the client, makes a call through [`within`], and shows the answer to
+//! [`Link::heed`], which throws a broken connection away.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jobforge_core::{Error, connect};
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
+
+/// A connection and how to make it.
+#[derive(Debug)]
+pub(crate) struct Link {
+    url: String,
+    open: Option<Open>,
+    /// Connections made so far.
+    made: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    client: Arc<Client>,
+    driver: JoinHandle<()>,
+}
+
+impl Link {
+    pub(crate) fn new(url: &str) -> Link {
+        Link { url: url.to_owned(), open: None, made: 0 }
+    }
+
+    /// The client; connects if there is none.
+    pub(crate) async fn client(&mut self) -> Result<Arc<Client>, Error> {
+        if let Some(open) = &self.open
+            && !open.client.is_closed()
+        {
+            return Ok(open.client.clone());
+        }
+        self.open = None;
+        let (client, connection) = connect::connect(&self.url).await?;
+        // How a connection ended, the calls on it tell.
+        let driver = tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        let client = Arc::new(client);
+        self.open = Some(Open { client: client.clone(), driver });
+        self.made += 1;
+        Ok(client)
+    }
+
+    /// Which connection this is: a new number means a new session.
+    pub(crate) fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Throws the connection away if the answer shows that it broke.
+    pub(crate) fn heed<T>(&mut self, answer: &Result<T, Error>) {
+        if let Err(error) = answer
+            && error.is_connection()
+        {
+            self.open = None;
+        }
+    }
+}
+
+impl Drop for Open {
+    /// The driver of a silent connection would wait for ever for answers nobody wants.
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// A call that has no answer in time counts as a broken connection.
+pub(crate) async fn within<T>(
+    after: Duration,
+    operation: &'static str,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(after, call).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Error::Timeout { operation, after }),
+    }
+}
+
+/// An error with its causes, for a log line.
+pub(crate) fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

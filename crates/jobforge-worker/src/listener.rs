@@ -1,0 +1,77 @@
+//! Hears notifications: there is work, a job of ours is canceled, a sentinel looks.
+//!
+//! A listener counts only once it has heard its own test: behind a pooler LISTEN succeeds and hears nothing.
+//! While none hears, the claim loop looks for itself each second.
+
+use std::time::Duration;
+
+use jobforge_core::Error;
+use jobforge_core::connect::Backoff;
+use jobforge_core::listen::{CANCEL, Listener, Notification, TICK, WAKE};
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use crate::engine::Engine;
+use crate::link::{told, within};
+
+/// How long a way that lets no notifications through is left alone.
+const DEAF_PAUSE: Duration = Duration::from_secs(30);
+
+/// Listens for ever, over as many connections as it takes.
+pub(crate) async fn listen(engine: &Engine) {
+    let mut backoff = Backoff::new();
+    loop {
+        let answer = hear(engine, &mut backoff).await;
+        engine.ear.set_hears(false);
+        // Whoever sleeps must learn that nobody will wake it.
+        engine.wake.notify_one();
+        match answer {
+            Ok(()) => {
+                tracing::warn!(worker_id = engine.worker_id(), "no notifications arrive: polling each second");
+                sleep(DEAF_PAUSE).await;
+            }
+            Err(error) => {
+                tracing::warn!(worker_id = engine.worker_id(), error = told(&error), "the listener is lost");
+                sleep(backoff.next_delay()).await;
+            }
+        }
+    }
+}
+
+/// Listens on one connection until it is lost; returns without an error when it is deaf.
+async fn hear(engine: &Engine, backoff: &mut Backoff) -> Result<(), Error> {
+    let url = engine.config.direct_url.as_ref().unwrap_or(&engine.config.database_url);
+    let mut listener = Listener::connect(url, &[WAKE, CANCEL, TICK]).await?;
+    loop {
+        if !within(engine.config.call_timeout, "listen", listener.test()).await? {
+            return Ok(());
+        }
+        if !engine.ear.hears() {
+            engine.ear.set_hears(true);
+            // What was said before nobody heard.
+            engine.wake.notify_one();
+            engine.beat_now.notify_one();
+        }
+        backoff.reset();
+        loop {
+            tokio::select! {
+                notification = listener.next() => heed(engine, &notification?),
+                () = engine.ear.doubted.notified() => break,
+            }
+        }
+    }
+}
+
+fn heed(engine: &Engine, notification: &Notification) {
+    match notification.channel.as_str() {
+        WAKE => engine.wake.notify_one(),
+        TICK => engine.ear.note_tick(),
+        CANCEL => {
+            let lease = Uuid::parse_str(&notification.payload);
+            if lease.is_ok_and(|lease| engine.holdings.knows(lease)) {
+                engine.beat_now.notify_one();
+            }
+        }
+        _ => {}
+    }
+}

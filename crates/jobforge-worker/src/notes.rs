@@ -1,0 +1,81 @@
+//! Log lines and progress on their way from handlers to the database, buffered lightly.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jobforge_core::{Code, Error, LogLine, rpc};
+use tokio::sync::mpsc;
+use tokio_postgres::Client;
+
+use crate::job::{Job, Stop};
+use crate::link::{told, within};
+
+/// How many notes may wait; a handler that says more waits with them.
+const MOST_WAITING: usize = 1024;
+
+/// What a handler says while it runs.
+#[derive(Debug)]
+pub(crate) enum Note {
+    Log(LogLine),
+    Progress { percent: f32, message: String },
+}
+
+/// The handlers' end of the way.
+#[derive(Debug)]
+pub(crate) struct Notes(mpsc::Sender<(Arc<Job>, Note)>);
+
+/// The reporter's end.
+pub(crate) type NoteInbox = mpsc::Receiver<(Arc<Job>, Note)>;
+
+impl Notes {
+    pub(crate) fn channel() -> (Notes, NoteInbox) {
+        let (sender, inbox) = mpsc::channel(MOST_WAITING);
+        (Notes(sender), inbox)
+    }
+
+    /// Waits while too many are on their way. After the worker's end nobody listens, and nothing is said.
+    pub(crate) async fn send(&self, job: Arc<Job>, note: Note) {
+        let _ = self.0.send((job, note)).await;
+    }
+}
+
+/// Everything one job said since the last time.
+#[derive(Debug)]
+pub(crate) struct Said {
+    job: Arc<Job>,
+    lines: Vec<LogLine>,
+    progress: Option<(f32, String)>,
+}
+
+/// Gathers notes by job, in the order in which jobs spoke first.
+pub(crate) fn gather(said: &mut Vec<Said>, (job, note): (Arc<Job>, Note)) {
+    let at = said.iter().position(|said| Arc::ptr_eq(&said.job, &job)).unwrap_or_else(|| {
+        said.push(Said { job, lines: Vec::new(), progress: None });
+        said.len() - 1
+    });
+    match note {
+        Note::Log(line) => said[at].lines.push(line),
+        Note::Progress { percent, message } => said[at].progress = Some((percent, message)),
+    }
+}
+
+impl Said {
+    /// Sends it. A job that is no longer ours is stopped; a note that is refused or meets a broken
+    /// connection is gone, since repeating a line could double it.
+    pub(crate) async fn send(&self, client: &Client, patience: Duration) -> Result<(), Error> {
+        let (lease, job) = (self.job.lease.id, self.job.job_ref());
+        let mut answer =
+            within(patience, "append_log", rpc::append_log(client, lease, job, &self.lines)).await.map(|_| ());
+        if let (Ok(()), Some((percent, message))) = (&answer, &self.progress) {
+            let call = rpc::report_progress(client, lease, job, *percent, message);
+            answer = within(patience, "report_progress", call).await;
+        }
+        if let Err(error) = &answer {
+            tracing::warn!(job_id = %job.id, error = told(error), "notes of a job are lost");
+            if error.code() == Some(Code::LeaseLost) {
+                self.job.stop(Stop::Lost);
+            }
+        }
+        answer
+    }
+}

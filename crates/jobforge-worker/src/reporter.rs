@@ -1,0 +1,200 @@
+//! Tells the database how jobs ended, in groups, on a connection of its own.
+//!
+//! A group goes off when it is full, when nothing more is at hand, or after a few milliseconds. What gets no
+//! answer is sent again until the lease is known to be gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jobforge_core::connect::Backoff;
+use jobforge_core::{Code, Error, rpc};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::bundle::{Bundle, Call};
+use crate::engine::{Engine, Finished, Inboxes};
+use crate::job::{Lease, Life};
+use crate::link::{Link, told, within};
+use crate::notes::{Said, gather};
+
+/// The reporter of one worker.
+pub(crate) struct Reporter {
+    engine: Arc<Engine>,
+    link: Link,
+    inboxes: Inboxes,
+    group: Vec<Finished>,
+    said: Vec<Said>,
+    bundles: Vec<Bundle>,
+    backoff: Backoff,
+}
+
+impl Reporter {
+    pub(crate) fn new(engine: Arc<Engine>, inboxes: Inboxes) -> Reporter {
+        let link = Link::new(&engine.config.database_url);
+        let (group, said, bundles) = (Vec::new(), Vec::new(), Vec::new());
+        Reporter { engine, link, inboxes, group, said, bundles, backoff: Backoff::new() }
+    }
+
+    /// Runs until the last call, and then until everything is told or its lease is gone.
+    pub(crate) async fn run(mut self) {
+        loop {
+            self.wait().await;
+            self.gather().await;
+            self.bundle();
+            let told = self.tell().await;
+            self.settle();
+            match told {
+                Ok(()) => self.backoff.reset(),
+                Err(error) => self.pause(&error).await,
+            }
+            if self.engine.last_call.is_cancelled() && self.is_over() {
+                return;
+            }
+        }
+    }
+
+    /// Returns when there is something to tell or to try again.
+    async fn wait(&mut self) {
+        let most = self.engine.config.report_group;
+        let engine = self.engine.clone();
+        let live = self.bundles.iter().any(|bundle| bundle.lease.life() != Life::Overdue);
+        if live || !self.to_close().is_empty() {
+            return;
+        }
+        tokio::select! {
+            biased;
+            _ = self.inboxes.endings.recv_many(&mut self.group, most) => {}
+            note = self.inboxes.notes.recv() => {
+                if let Some(note) = note {
+                    gather(&mut self.said, note);
+                }
+            }
+            () = engine.report_now.notified() => {}
+            () = last_call(&engine) => {}
+        }
+    }
+
+    /// Fills the group while more work is at hand; with nothing else to do an outcome goes off at once.
+    async fn gather(&mut self) {
+        let most = self.engine.config.report_group;
+        let until = Instant::now() + self.engine.config.report_delay;
+        while !self.group.is_empty() && self.group.len() < most {
+            let room = most - self.group.len();
+            if !self.inboxes.endings.is_empty() {
+                self.inboxes.endings.recv_many(&mut self.group, room).await;
+            } else if self.engine.buffer.level().is_flowing(self.engine.config.window()) {
+                let more = self.inboxes.endings.recv_many(&mut self.group, room);
+                if timeout_at(until, more).await.is_err() {
+                    break;
+                }
+            } else {
+                break;
+            }
+        }
+        // After the outcomes, because a job's notes were put in before its outcome.
+        while let Ok(note) = self.inboxes.notes.try_recv() {
+            gather(&mut self.said, note);
+        }
+    }
+
+    /// Sorts the group by lease.
+    fn bundle(&mut self) {
+        for finished in self.group.drain(..) {
+            let lease = &finished.job.lease;
+            // Nearly always the first one.
+            let at = self.bundles.iter().position(|bundle| Arc::ptr_eq(&bundle.lease, lease));
+            let at = at.unwrap_or_else(|| {
+                self.bundles.push(Bundle::new(lease.clone()));
+                self.bundles.len() - 1
+            });
+            self.bundles[at].add(finished, &self.engine.counters);
+        }
+    }
+
+    async fn tell(&mut self) -> Result<(), Error> {
+        if self.said.is_empty() && self.bundles.is_empty() && self.to_close().is_empty() {
+            return Ok(());
+        }
+        let patience = self.engine.config.call_timeout;
+        let client = self.link.client().await?;
+        let call = Call { client: &client, patience, counters: &self.engine.counters };
+        for said in std::mem::take(&mut self.said) {
+            let answer = said.send(&client, patience).await;
+            self.link.heed(&answer);
+        }
+        self.engine.config.faults.hit("report").await;
+        for bundle in &mut self.bundles {
+            match bundle.lease.life() {
+                Life::Live => {
+                    let answer = bundle.send(call).await;
+                    self.link.heed(&answer);
+                    answer?;
+                }
+                // Whether it lives the next beat tells.
+                Life::Overdue => {}
+                Life::Lost => bundle.drop_all(&self.engine.counters),
+            }
+        }
+        self.settle();
+        for lease in self.to_close() {
+            let answer = self.close(&lease).await;
+            self.link.heed(&answer);
+            answer?;
+        }
+        Ok(())
+    }
+
+    /// Leases that are not needed any more: at the end all of them, with what slots never gave back.
+    fn to_close(&self) -> Vec<Arc<Lease>> {
+        let told = self.bundles.is_empty() && self.inboxes.endings.is_empty();
+        match self.engine.last_call.is_cancelled() && told {
+            true => self.engine.holdings.leases(),
+            false => self.engine.holdings.closable(),
+        }
+    }
+
+    /// Ends a lease that is not needed any more; jobs on it that this worker never heard of go back.
+    async fn close(&mut self, lease: &Lease) -> Result<(), Error> {
+        let client = self.link.client().await?;
+        let answer =
+            within(self.engine.config.call_timeout, "release_jobs", rpc::close_lease(&*client, lease.id)).await;
+        match answer {
+            Err(error) if error.is_transient() => return Err(error),
+            Err(error) if error.code() == Some(Code::LeaseLost) => {}
+            Err(error) => tracing::error!(lease_id = %lease.id, error = told(&error), "a lease cannot be closed"),
+            Ok(()) => {}
+        }
+        self.engine.holdings.forget(lease);
+        Ok(())
+    }
+
+    /// Lets jobs start in the place of those that were settled.
+    fn settle(&mut self) {
+        let started: usize =
+            self.bundles.iter_mut().map(|bundle| std::mem::take(&mut bundle.settled).started).sum();
+        self.bundles.retain(|bundle| !bundle.is_empty());
+        self.engine.holdings.sweep();
+        if started > 0 {
+            self.engine.buffer.settle(started);
+        }
+    }
+
+    async fn pause(&mut self, error: &Error) {
+        tracing::warn!(worker_id = self.engine.worker_id(), error = told(error), "reports wait for the database");
+        sleep(self.backoff.next_delay()).await;
+        // Leases may have been lost meanwhile, whether or not the database answers.
+        for bundle in self.bundles.iter_mut().filter(|bundle| bundle.lease.life() == Life::Lost) {
+            bundle.drop_all(&self.engine.counters);
+        }
+        self.settle();
+    }
+
+    fn is_over(&self) -> bool {
+        self.bundles.is_empty() && self.inboxes.endings.is_empty() && self.engine.holdings.leases().is_empty()
+    }
+}
+
+/// The last call, heard once more each moment: what hangs on a beat may be decided by then.
+async fn last_call(engine: &Engine) {
+    engine.last_call.cancelled().await;
+    sleep(Duration::from_millis(20)).await;
+}

@@ -1,0 +1,263 @@
+//! The claim loop: claims ahead into the buffer as long as there is room and work, and sleeps when there is
+//! none (`sleep.rs`). No error of the database ends it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jobforge_core::connect::Backoff;
+use jobforge_core::{ClaimRequest, Claimed, ClaimedJob, Code, Cursor, Error, rpc};
+use tokio::time::{sleep, timeout};
+
+use crate::engine::{Engine, Phase};
+use crate::job::{Job, Lease, Life};
+use crate::link::{Link, told, within};
+use crate::sleep::Sleep;
+use crate::stats::Counters;
+
+/// How long nothing may start, with all slots busy, before the buffer goes back to where others can have it.
+const STUCK: Duration = Duration::from_secs(1);
+/// How long a full worker keeps its mark as a sleeper.
+const FULL: Duration = Duration::from_millis(100);
+/// Full claims in a row after which the mark is taken back.
+const BUSY_CLAIMS: u32 = 3;
+
+/// The one who claims.
+pub(crate) struct Claimer {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) link: Link,
+    pub(crate) sleep: Sleep,
+    cursor: Cursor,
+    /// Where new jobs go.
+    lease: Option<Arc<Lease>>,
+    /// The connection on which the worker registered.
+    registered_on: u64,
+    /// How many jobs may still be claimed, where that is limited.
+    budget: Option<usize>,
+    full_claims: u32,
+    stuck: bool,
+    backoff: Backoff,
+}
+
+/// A claim's answer, as far as the loop goes by it.
+struct Round {
+    jobs: usize,
+    more: bool,
+}
+
+impl Claimer {
+    pub(crate) fn new(engine: Arc<Engine>, link: Link, budget: Option<usize>) -> Claimer {
+        Claimer {
+            engine,
+            link,
+            sleep: Sleep::default(),
+            cursor: Cursor::default(),
+            lease: None,
+            registered_on: 0,
+            budget,
+            full_claims: 0,
+            stuck: false,
+            backoff: Backoff::new(),
+        }
+    }
+
+    /// Claims until the worker stops, or until the budget is used up or nothing is left.
+    pub(crate) async fn run(mut self) -> Claimer {
+        while self.engine.phase() == Phase::Running && self.budget != Some(0) {
+            self.engine.note_round();
+            let limit = self.room();
+            if limit == 0 {
+                self.wait_for_room().await;
+                continue;
+            }
+            let step = match self.claim(limit).await {
+                Ok(round) if round.jobs == 0 && self.budget.is_some() => break,
+                Ok(round) => self.after(&round, limit).await,
+                Err(error) => Err(error),
+            };
+            match step {
+                Ok(()) => self.backoff.reset(),
+                Err(error) => self.recover(&error).await,
+            }
+        }
+        self
+    }
+
+    /// Makes the worker known, once per connection.
+    pub(crate) async fn register(&mut self) -> Result<(), Error> {
+        let client = self.link.client().await?;
+        if self.registered_on != self.link.made() {
+            let call = rpc::register_worker(&*client, &self.engine.registration);
+            let answer = within(self.engine.config.call_timeout, "register_worker", call).await;
+            self.link.heed(&answer);
+            answer?;
+            self.registered_on = self.link.made();
+        }
+        Ok(())
+    }
+
+    /// How many jobs to ask for: what slots and buffer can take, but no small claims beside a buffer that is
+    /// half full.
+    fn room(&mut self) -> usize {
+        let config = &self.engine.config;
+        let level = self.engine.buffer.level();
+        let ahead = if self.stuck { 0 } else { self.engine.pace.ahead(config.slots, config.buffer_max) };
+        let running = self.engine.stats().running;
+        self.engine.buffer.set_low_water(ahead / 2);
+        if level.waiting > ahead / 2 {
+            return 0;
+        }
+        let free = (config.slots + ahead).saturating_sub(level.waiting + running);
+        free.min(config.claim_max).min(self.budget.unwrap_or(usize::MAX))
+    }
+
+    async fn claim(&mut self, limit: usize) -> Result<Round, Error> {
+        self.register().await?;
+        let client = self.link.client().await?;
+        let engine = self.engine.clone();
+        let lease = self.usable_lease();
+        engine.config.faults.hit("claim").await;
+        let request = ClaimRequest {
+            worker_id: engine.worker_id(),
+            queues: &engine.config.queues,
+            types: &engine.registration.types,
+            limit: i32::try_from(limit).unwrap_or(i32::MAX),
+            lease_id: lease,
+            lease_seconds: i32::from(engine.config.lease_seconds),
+            window: i32::try_from(engine.config.window()).unwrap_or(i32::MAX),
+            cursor: &self.cursor,
+        };
+        let sent = Instant::now();
+        let answer = within(engine.config.call_timeout, "claim_jobs", rpc::claim_jobs(&*client, &request)).await;
+        self.link.heed(&answer);
+        match answer {
+            Ok(claimed) => Ok(self.adopt(claimed, sent)),
+            Err(error) => {
+                self.doubt(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes a claim's jobs in: first to where the beats find them, then to where the slots do.
+    fn adopt(&mut self, claimed: Claimed, sent: Instant) -> Round {
+        self.cursor.advance(&claimed);
+        let round = Round { jobs: claimed.jobs.len(), more: claimed.more };
+        if round.jobs == 0 {
+            return round;
+        }
+        let good_until = sent + self.engine.config.lease();
+        let lease = self.lease.get_or_insert_with(|| Arc::new(Lease::new(claimed.lease_id, false, good_until)));
+        let on = |job: &ClaimedJob| match job.lease_id == lease.id {
+            true => lease.clone(),
+            false => Arc::new(Lease::new(job.lease_id, job.solo, good_until)),
+        };
+        let jobs: Vec<Arc<Job>> =
+            claimed.jobs.into_iter().map(|job| (on(&job), job)).map(|(lease, job)| Arc::new(Job::new(job, lease))).collect();
+        let holdings = &self.engine.holdings;
+        holdings.adopt(lease, jobs.iter().filter(|job| job.lease.id == lease.id).cloned());
+        for job in jobs.iter().filter(|job| job.lease.id != lease.id) {
+            holdings.adopt(&job.lease, [job.clone()]);
+        }
+        Counters::add(&self.engine.counters.claimed, jobs.len());
+        self.budget = self.budget.map(|budget| budget.saturating_sub(jobs.len()));
+        let refused = self.engine.buffer.push(jobs);
+        self.engine.give_back(refused);
+        round
+    }
+
+    /// The lease to put new jobs on, if it has enough life before it. One without jobs is not renewed: it is
+    /// left to end, and the database makes a new one.
+    fn usable_lease(&mut self) -> Option<uuid::Uuid> {
+        let lease = self.lease.as_ref()?;
+        let config = &self.engine.config;
+        let holds_jobs = self.engine.holdings.holds_jobs(lease);
+        let lasts = lease.good_until() > Instant::now() + config.heartbeat_interval() + config.margin();
+        if lease.life() == Life::Live && !lease.is_retiring() && (holds_jobs || lasts) {
+            return Some(lease.id);
+        }
+        if !holds_jobs && !lease.is_retiring() {
+            self.engine.holdings.forget(lease);
+        }
+        self.lease = None;
+        None
+    }
+
+    /// What a claim's error means for the lease. Without an answer there may be jobs on it that this worker
+    /// never heard of: it takes no more, and gives them back by closing it.
+    fn doubt(&mut self, error: &Error) {
+        if error.code() == Some(Code::LeaseLost) {
+            if let Some(lease) = self.lease.take() {
+                self.engine.holdings.lose(&lease);
+                self.engine.clear_doubtful();
+            }
+        } else if error.code() == Some(Code::NotFound) {
+            self.registered_on = 0;
+        } else if (error.is_connection() || matches!(error, Error::Shape { .. }))
+            && let Some(lease) = self.lease.take()
+        {
+            lease.retire();
+            self.engine.report_now.notify_one();
+        }
+    }
+
+    /// Goes on claiming while claims come back full; else marks itself asleep, looks once more, and sleeps.
+    async fn after(&mut self, round: &Round, limit: usize) -> Result<(), Error> {
+        if round.jobs == limit {
+            self.full_claims += 1;
+            self.sleep.calm();
+            if self.full_claims >= BUSY_CLAIMS {
+                self.unmark().await?;
+            }
+            return Ok(());
+        }
+        self.full_claims = 0;
+        if self.budget.is_some() {
+            return Ok(());
+        }
+        if self.engine.ear.hears() && !self.sleep.is_marked() {
+            return self.mark().await;
+        }
+        if round.more { self.back_off().await } else { self.sleep().await }
+    }
+
+    /// Waits until slots took enough out of the buffer. What all slots are stuck before goes back.
+    async fn wait_for_room(&mut self) {
+        let engine = self.engine.clone();
+        let before = engine.buffer.level();
+        let patience = if self.sleep.is_marked() { FULL } else { STUCK };
+        tokio::select! {
+            () = engine.reached(Phase::Draining) => return,
+            waited = timeout(patience, engine.buffer.room.notified()) => {
+                if waited.is_ok() {
+                    self.stuck &= engine.buffer.level().starts == before.starts;
+                    return;
+                }
+            }
+        }
+        if self.sleep.is_marked() {
+            // Whoever has no room needs no wake-ups. If it fails, the mark runs out by itself.
+            let _ = self.unmark().await;
+            return;
+        }
+        let level = engine.buffer.level();
+        let all_busy = engine.stats().running >= engine.config.slots;
+        if all_busy && level.starts == before.starts && self.budget.is_none() {
+            self.stuck = true;
+            let waiting = engine.buffer.take_out(|_| true);
+            engine.give_back(waiting);
+        }
+    }
+
+    async fn recover(&mut self, error: &Error) {
+        if error.code() == Some(Code::LeaseLost) {
+            tracing::warn!(worker_id = self.engine.worker_id(), "the lease is lost: claiming on a new one");
+            return;
+        }
+        tracing::warn!(worker_id = self.engine.worker_id(), error = told(error), "a claim failed");
+        self.sleep.unmark();
+        tokio::select! {
+            () = sleep(self.backoff.next_delay()) => {}
+            () = self.engine.reached(Phase::Draining) => {}
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! How a worker without work waits: it says that it sleeps, looks once more, and sleeps until it is woken.
+//!
+//! The mark makes enqueues notify. One sleeper of all, the sentinel, looks each second for what no
+//! notification told; the others hear it tick. A worker that hears nothing looks for itself.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use jobforge_core::{Error, rpc};
+use tokio::time::{sleep, sleep_until};
+
+use crate::engine::Phase;
+use crate::link::within;
+use crate::runner::Claimer;
+
+/// How long a mark lasts, in seconds, and how old it may get before it is renewed.
+const MARK_SECONDS: i32 = 60;
+const MARK_AGE: Duration = Duration::from_secs(30);
+/// How often somebody looks.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a sentinel may be silent before another takes its place.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Looks are never closer together than this, whatever falls due.
+const LOOK_LEAST: Duration = Duration::from_millis(20);
+/// The first pause when others hold the work, and the longest.
+const LOCKED_FIRST: Duration = Duration::from_millis(20);
+const LOCKED_LONGEST: Duration = Duration::from_secs(1);
+
+/// What a worker remembers of its sleep.
+#[derive(Debug, Default)]
+pub(crate) struct Sleep {
+    marked_at: Option<Instant>,
+    /// The database's clock minus ours, in seconds, as of the last mark.
+    clock_ahead: f64,
+    looked_at: Option<Instant>,
+    sentinel: bool,
+    /// Until something falls due, as of the last look.
+    due_in: Option<Duration>,
+    /// Looks in a row that showed that a sentinel ticks and is not heard.
+    unheard: u32,
+    /// Claims in a row that found work which others hold locked.
+    locked: u32,
+}
+
+impl Sleep {
+    pub(crate) fn is_marked(&self) -> bool {
+        self.marked_at.is_some_and(|at| at.elapsed() < MARK_AGE * 2)
+    }
+
+    pub(crate) fn unmark(&mut self) {
+        self.marked_at = None;
+    }
+
+    pub(crate) fn calm(&mut self) {
+        self.locked = 0;
+    }
+}
+
+impl Claimer {
+    /// Says that this worker sleeps: from now on an enqueue for it notifies. The caller looks once more.
+    pub(crate) async fn mark(&mut self) -> Result<(), Error> {
+        let client = self.link.client().await?;
+        let engine = &self.engine;
+        let (queues, types) = (&engine.config.queues, &engine.registration.types);
+        let call = rpc::sleep_worker(&*client, engine.worker_id(), queues, types, MARK_SECONDS);
+        let answer = within(engine.config.call_timeout, "sleep_worker", call).await;
+        self.link.heed(&answer);
+        let until = answer?;
+        self.sleep.clock_ahead = seconds_until(until) - f64::from(MARK_SECONDS);
+        self.sleep.marked_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Takes the mark back.
+    pub(crate) async fn unmark(&mut self) -> Result<(), Error> {
+        if self.sleep.marked_at.take().is_some() {
+            let client = self.link.client().await?;
+            let call = rpc::wake_worker(&*client, self.engine.worker_id());
+            let answer = within(self.engine.config.call_timeout, "wake_worker", call).await;
+            self.link.heed(&answer);
+            answer?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps until there may be work.
+    pub(crate) async fn sleep(&mut self) -> Result<(), Error> {
+        self.sleep.calm();
+        loop {
+            self.engine.note_round();
+            let hears = self.engine.ear.hears();
+            let until = if hears { self.next_look() } else { Instant::now() + LOOK };
+            let engine = self.engine.clone();
+            tokio::select! {
+                biased;
+                () = engine.wake.notified() => return Ok(()),
+                () = engine.reached(Phase::Draining) => return Ok(()),
+                () = sleep_until(until.min(Instant::now() + LOOK).into()) => {}
+            }
+            if !self.engine.ear.hears() || !self.sleep.is_marked() {
+                return Ok(());
+            }
+            if self.sleep.marked_at.is_some_and(|at| at.elapsed() >= MARK_AGE) {
+                self.mark().await?;
+            }
+            if Instant::now() >= self.next_look() && self.look().await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits a little: there is work, but others hold it locked.
+    pub(crate) async fn back_off(&mut self) -> Result<(), Error> {
+        let full = LOCKED_FIRST.saturating_mul(1 << self.sleep.locked.min(10)).min(LOCKED_LONGEST);
+        self.sleep.locked += 1;
+        tokio::select! {
+            () = sleep(full.mul_f64(rand::random_range(0.5..=1.0))) => {}
+            () = self.engine.wake.notified() => {}
+            () = self.engine.reached(Phase::Draining) => {}
+        }
+        Ok(())
+    }
+
+    /// When this worker should look: as the sentinel each second or when something falls due, else when no
+    /// sentinel was heard for too long.
+    fn next_look(&self) -> Instant {
+        let Some(looked_at) = self.sleep.looked_at else { return Instant::now() };
+        if self.sleep.sentinel {
+            return looked_at + self.sleep.due_in.unwrap_or(LOOK).clamp(LOOK_LEAST, LOOK);
+        }
+        let heard_at = self.engine.ear.last_tick().map_or(looked_at, |tick| tick.max(looked_at));
+        // A share of its own for each worker, so that not all take over at once.
+        let spread = Duration::from_millis(u64::from(self.engine.worker_id().bytes().map(u32::from).sum::<u32>() % 500));
+        heard_at + SILENCE + spread
+    }
+
+    /// Looks for all sleepers; tells whether there is work.
+    async fn look(&mut self) -> Result<bool, Error> {
+        let silent = self.engine.ear.last_tick().is_none_or(|tick| tick.elapsed() >= SILENCE);
+        let client = self.link.client().await?;
+        let call = rpc::look(&*client, self.engine.worker_id());
+        let answer = within(self.engine.config.call_timeout, "look", call).await;
+        self.link.heed(&answer);
+        let look = answer?;
+        let was_first = self.sleep.looked_at.is_none();
+        self.sleep.looked_at = Some(Instant::now());
+        self.sleep.sentinel = look.sentinel;
+        self.sleep.due_in = look.next_due.map(|due| {
+            Duration::try_from_secs_f64(seconds_until(due) - self.sleep.clock_ahead).unwrap_or(Duration::ZERO)
+        });
+        // Somebody ticks each second, be it this worker: whoever hears none of it has a deaf listener, and
+        // polls until it has proved itself again.
+        self.sleep.unheard = if silent && !was_first { self.sleep.unheard + 1 } else { 0 };
+        if self.sleep.unheard > u32::from(look.sentinel) {
+            self.sleep.unheard = 0;
+            self.engine.ear.set_hears(false);
+            self.engine.ear.doubted.notify_one();
+        }
+        Ok(look.found_work == Some(true))
+    }
+}
+
+fn seconds_until(time: Timestamp) -> f64 {
+    time.duration_since(Timestamp::now()).as_secs_f64()
+}
