@@ -81,7 +81,8 @@ create or replace function jobforge.enqueue_jobs(
 returns table (at integer, id uuid, status text, existing boolean, run_at timestamptz, error_code text, error_reason text)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
+set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := jobforge.clock();
@@ -121,11 +122,7 @@ begin
       p_source_refs, p_created_by);
   end if;
 
-  -- Last, so that its snapshot is the newest: a worker that went to sleep meanwhile is seen.
-  if exists (select from jobforge.sleepers s where s.expires_at > v_now and s.types && p_types
-             and (p_queues is null or s.queues && p_queues)) then
-    perform pg_notify('jobforge_wake', '');
-  end if;
+  perform jobforge.wake(p_types, p_queues, v_now);
 end
 $$;
 comment on function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer[], timestamptz[], text[], text[], uuid[],
@@ -133,6 +130,20 @@ comment on function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer
   'Enqueues a batch given as columns; answers each row with its job, or with a code and a reason while the others go on.';
 grant execute on function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer[], timestamptz[], text[], text[],
   uuid[], integer[], text[], text[], jsonb[], text[], text[], text) to jf_tenant, jf_operator;
+
+create or replace function jobforge.wake(p_types text[], p_queues text[], p_now timestamptz) returns void
+language plpgsql volatile
+as $$
+begin
+  -- Asked last, so that its snapshot is the newest: a worker that went to sleep meanwhile is seen.
+  if exists (select from jobforge.sleepers s where s.expires_at > p_now and s.types && p_types
+             and (p_queues is null or s.queues && p_queues)) then
+    perform pg_notify('jobforge_wake', '');
+  end if;
+end
+$$;
+comment on function jobforge.wake(text[], text[], timestamptz) is
+  'Notifies when somebody sleeps who runs one of these types in one of these queues (any queue where null).';
 
 create or replace function jobforge.require_columns(p_rows integer, variadic p_lengths integer[]) returns void
 language plpgsql immutable
@@ -155,14 +166,43 @@ create or replace function jobforge.enqueue_job(
   p_run_at timestamptz default null, p_idempotency_key text default null, p_dedupe_key text default null,
   p_id uuid default null, p_max_attempts integer default null, p_correlation_id text default null,
   p_traceparent text default null, p_tags jsonb default null, p_source text default null, p_source_ref text default null,
-  p_created_by text default null)
-returns table (id uuid, status text, existing boolean, run_at timestamptz)
+  p_created_by text default null,
+  out id uuid, out status text, out existing boolean, out run_at timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
+  v_now timestamptz := jobforge.clock();
+  v_asleep boolean;
   v_row record;
 begin
+  -- A plain job needs no more than its definition: most are, and this path costs half of the other. Whatever is
+  -- wrong with it, the batch form finds and says.
+  if coalesce(p_queue, p_idempotency_key, p_dedupe_key, p_correlation_id, p_traceparent, p_source, p_source_ref, p_created_by)
+      is null and p_priority is null and p_run_at is null and p_id is null and p_max_attempts is null and p_tags is null then
+    insert into jobforge.jobs as j (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention,
+      queue, type, payload, source)
+    select p_tenant_id, jobforge.make_id(jobforge.id_base(v_now), 0), v_now, v_now, d.max_attempts, d.priority, true,
+      'queued', d.retention, d.queue, d.key, p_payload, 'manual'
+    from jobforge.definitions d
+    where d.key = p_type and d.is_active and jobforge.payload_problem(p_payload) is null
+      and p_tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid
+      and exists (select from jobforge.tenants t where t.id = p_tenant_id)
+      and exists (select from jobforge.logins l where l.role_name = session_user
+                  and (l.tenant_id is null or l.tenant_id = p_tenant_id))
+    returning j.id, j.status, false, j.run_at, exists (
+      select from jobforge.sleepers s where s.expires_at > v_now and j.type = any (s.types) and j.queue = any (s.queues))
+    into id, status, existing, run_at, v_asleep;
+    if id is not null then
+      if v_asleep then
+        perform pg_notify('jobforge_wake', '');
+      end if;
+      return;
+    end if;
+  end if;
+
   select * into v_row from jobforge.enqueue_jobs(
     p_tenant_id, array[p_type], array[p_payload],
     case when p_queue is not null then array[p_queue] end,
@@ -182,7 +222,7 @@ begin
     perform jobforge.refuse(v_row.error_code, v_row.error_reason, format('enqueue of %s refused: %s', p_type,
       replace(v_row.error_reason, '_', ' ')));
   end if;
-  return query select v_row.id, v_row.status, v_row.existing, v_row.run_at;
+  id := v_row.id; status := v_row.status; existing := v_row.existing; run_at := v_row.run_at;
 end
 $$;
 comment on function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamptz, text, text, uuid, integer, text,

@@ -57,13 +57,12 @@ begin
       values (p_tenant_id, v_row.new_id, v_row.run_at, v_now, v_row.max_attempts, v_row.priority, v_row.run_at <= v_now,
         'queued', v_row.retention, v_row.queue, v_row.type, v_row.payload, v_row.dedupe_key, v_row.correlation_id,
         v_row.traceparent, v_row.tags, v_row.source, v_row.source_ref, p_created_by)
-      on conflict (tenant_id, dedupe_key) where dedupe_key is not null and status in ('blocked', 'queued', 'running')
-        do nothing
+      on conflict (tenant_id, dedupe_key) where dedupe_key is not null and finished_at is null do nothing
       returning j.id into v_id;
       exit when v_id is not null;
       -- The living twin is the answer; if it ended in between, the insert is tried again.
       select j.id, j.status, j.run_at into v_twin from jobforge.jobs j
-      where j.tenant_id = p_tenant_id and j.dedupe_key = v_row.dedupe_key and j.status in ('blocked', 'queued', 'running');
+      where j.tenant_id = p_tenant_id and j.dedupe_key = v_row.dedupe_key and j.finished_at is null;
       if v_twin.id is not null then
         update jobforge.idempotency_keys k set job_id = v_twin.id
         where k.tenant_id = p_tenant_id and k.job_id = v_row.new_id

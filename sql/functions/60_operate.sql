@@ -46,7 +46,7 @@ begin
   end if;
   if v_job.status <> 'queued' and v_job.dedupe_key is not null and exists (
       select from jobforge.jobs t where t.tenant_id = p_tenant_id and t.dedupe_key = v_job.dedupe_key and t.id <> p_job_id
-      and t.status in ('blocked', 'queued', 'running')) then
+      and t.finished_at is null) then
     perform jobforge.refuse('JF008', 'dedupe_twin_alive', format('a living job has the dedupe key of job %s', p_job_id));
   end if;
   -- The failures start anew; the fence, which numbers the attempts, never does.

@@ -59,7 +59,7 @@ create or replace function jobforge.reap(p_term bigint, p_limit integer default 
 returns table (leases integer, free integer, deaths integer, next_expiry timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+set enable_hashjoin = off set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := jobforge.clock();

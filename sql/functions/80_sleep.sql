@@ -44,7 +44,7 @@ returns table (sentinel boolean, found_work boolean, next_due timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
-set plan_cache_mode = force_generic_plan
+set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := jobforge.clock();
@@ -62,8 +62,7 @@ begin
       cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
                           and j.deaths < 2 and j.priority >= 10 limit 1) as w
       where s.expires_at > v_now)
-      or exists (select from jobforge.jobs j where j.ready and j.deaths >= 2)
-      or exists (select from jobforge.jobs j where j.ready and j.deaths < 2 and j.priority < 10);
+      or exists (select from jobforge.jobs j where j.ready and (j.deaths >= 2 or j.priority < 10));
     if found_work then
       perform pg_notify('jobforge_wake', '');
     end if;
