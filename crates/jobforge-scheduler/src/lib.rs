@@ -1,1 +1,29 @@
-//! Placeholder of the crate's head; replaced by its first module.
+//! The upkeep that needs doing once, not once per process: taking lost leases back, making due work ready,
+//! keeping partitions ahead, deleting what is past its time, sampling the queues.
+//!
+//! Any number of schedulers may run; the database lets one of them lead, under a term that only grows.
+//! Leadership is an optimisation: every duty is idempotent and bounded, carries its term, and is refused when
+//! the term is over. So a leader that was paused in between does nothing late; it finds itself following.
+//!
+//! - [`Scheduler`] (`scheduler.rs`) starts and stops the two tasks below.
+//! - `leader.rs` asks for the leadership again and again and publishes what it is told.
+//! - `duties.rs` runs the duties, one file each, while there is a term to run them under.
+//!
+//! What is absent on purpose: any decision about a job. Nothing a job's progress hangs on waits for a leader.
+
+mod config;
+mod connection;
+mod duties;
+mod error;
+mod leader;
+mod partitions;
+mod promote;
+mod prune;
+mod reap;
+mod scheduler;
+mod stats;
+mod term;
+
+pub use config::SchedulerConfig;
+pub use error::Error;
+pub use scheduler::{Role, Scheduler, SchedulerHandle};

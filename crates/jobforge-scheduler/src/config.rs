@@ -1,0 +1,97 @@
+//! How a scheduler runs. A typed struct, checked before anything starts; nothing here reads the environment.
+
+use std::time::Duration;
+
+/// Settings of one scheduler. Only the first two have to be given.
+#[derive(Debug, Clone)]
+pub struct SchedulerConfig {
+    /// A login that is a member of `jf_operator`.
+    pub database_url: String,
+    /// Who leads, if this one does: unique to the process, e.g. `host:pid:uuid`.
+    pub holder: String,
+    /// How often the leadership is asked for or kept.
+    pub lead_every: Duration,
+    /// How long a leadership lasts without being kept, in whole seconds.
+    pub lead_seconds: u16,
+    /// When an unanswered statement about the leadership counts as a dead connection.
+    pub call_timeout: Duration,
+    /// When an unanswered duty does: duties are bounded, but may wait for the disk.
+    pub duty_timeout: Duration,
+    /// The shortest pause between two looks for lost leases.
+    pub reap_at_most_every: Duration,
+    /// The longest pause: a lease made meanwhile may be shorter than any known before.
+    pub reap_at_least_every: Duration,
+    /// How often due work is made ready. Claims and sleeping workers do it too; this is for when there are none.
+    pub promote_every: Duration,
+    /// How often partitions are looked after.
+    pub partitions_every: Duration,
+    /// How often what is past its time is deleted.
+    pub prune_every: Duration,
+    /// How often the queues' depths are sampled.
+    pub stats_every: Duration,
+}
+
+impl Default for SchedulerConfig {
+    fn default() -> SchedulerConfig {
+        SchedulerConfig {
+            database_url: String::new(),
+            holder: String::new(),
+            lead_every: Duration::from_secs(2),
+            lead_seconds: 10,
+            call_timeout: Duration::from_secs(5),
+            duty_timeout: Duration::from_secs(60),
+            reap_at_most_every: Duration::from_millis(250),
+            reap_at_least_every: Duration::from_secs(5),
+            promote_every: Duration::from_secs(15),
+            partitions_every: Duration::from_secs(60 * 60),
+            prune_every: Duration::from_secs(60),
+            stats_every: Duration::from_secs(10),
+        }
+    }
+}
+
+impl SchedulerConfig {
+    /// Refuses settings that cannot work, naming the rule they break.
+    pub fn check(&self) -> Result<(), String> {
+        let lease = Duration::from_secs(u64::from(self.lead_seconds));
+        let pauses = [self.lead_every, self.call_timeout, self.duty_timeout, self.reap_at_most_every];
+        let periods = [self.promote_every, self.partitions_every, self.prune_every, self.stats_every];
+        let rules = [
+            (!self.database_url.is_empty(), "database_url is empty"),
+            ((1..=200).contains(&self.holder.chars().count()), "holder must have 1 to 200 characters"),
+            ((1..=600).contains(&self.lead_seconds), "lead_seconds must be 1 to 600"),
+            (self.lead_every * 2 <= lease, "lead_every must be at most half of lead_seconds"),
+            (!pauses.iter().chain(&periods).any(Duration::is_zero), "a pause or period is zero"),
+            (
+                self.reap_at_most_every <= self.reap_at_least_every,
+                "reap_at_most_every must not be longer than reap_at_least_every",
+            ),
+        ];
+        rules.iter().find(|(kept, _)| !kept).map_or(Ok(()), |(_, broken)| Err((*broken).to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> SchedulerConfig {
+        SchedulerConfig {
+            database_url: "postgres://localhost".to_owned(),
+            holder: "here".to_owned(),
+            ..SchedulerConfig::default()
+        }
+    }
+
+    #[test]
+    fn the_defaults_need_only_a_database_and_a_name() {
+        assert_eq!(config().check(), Ok(()));
+        assert_eq!(SchedulerConfig::default().check(), Err("database_url is empty".to_owned()));
+    }
+
+    #[test]
+    fn a_leadership_that_one_missed_call_would_lose_is_refused() {
+        let tight = SchedulerConfig { lead_seconds: 3, ..config() };
+        assert!(tight.check().is_err());
+    }
+}

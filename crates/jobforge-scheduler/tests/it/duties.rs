@@ -1,0 +1,128 @@
+//! What a leader does.
+
+use std::time::Duration;
+
+use jobforge_core::rpc::{claim_jobs, enqueue_job, register_worker};
+use jobforge_core::{ClaimRequest, Cursor, NewJob, Registration};
+use jobforge_scheduler::SchedulerConfig;
+use jobforge_testkit::{NOOP, OTHER, QUEUE, TENANT_A, TestDb};
+
+use crate::{config, start, until};
+
+#[tokio::test]
+async fn jobs_of_a_lost_worker_come_back_when_its_lease_runs_out() {
+    let db = TestDb::new().await;
+    let (app, worker) = (db.as_app().await, db.as_worker().await);
+    let job = NewJob::new(NOOP, &1).unwrap();
+    let id = enqueue_job(&app, TENANT_A, &job).await.unwrap().id;
+    let queues = [QUEUE.to_owned()];
+    let types = [NOOP.to_owned(), OTHER.to_owned()];
+    let registration = Registration {
+        worker_id: "lost:1:boot".to_owned(),
+        host: "lost".to_owned(),
+        pid: Some(1),
+        version: String::new(),
+        queues: queues.to_vec(),
+        types: types.to_vec(),
+        slots: 1,
+        metadata: None,
+    };
+    register_worker(&worker, &registration).await.unwrap();
+    let request = ClaimRequest {
+        worker_id: "lost:1:boot",
+        queues: &queues,
+        types: &types,
+        limit: 1,
+        lease_id: None,
+        lease_seconds: 1,
+        window: 1,
+        cursor: &Cursor::default(),
+    };
+    assert_eq!(claim_jobs(&worker, &request).await.unwrap().jobs.len(), 1);
+    let scheduler = start(config(&db, "reaper")).await;
+    let admin = db.connect_super().await;
+    until("the job waits again with one death", async || {
+        let sql = "select status = 'queued' and deaths = 1 from jobforge.jobs where id = $1";
+        admin.query_one(sql, &[&id]).await.unwrap().get(0)
+    })
+    .await;
+    scheduler.shutdown().await;
+}
+
+#[tokio::test]
+async fn once_settled_partitions_exist_for_two_weeks_and_the_queues_are_sampled() {
+    let db = TestDb::new().await;
+    let app = db.as_app().await;
+    enqueue_job(&app, TENANT_A, &NewJob::new(NOOP, &1).unwrap()).await.unwrap();
+    let scheduler = start(config(&db, "keeper")).await;
+    scheduler.settled().await;
+    let admin = db.connect_super().await;
+    let sql = "select count(*) from pg_inherits i join pg_class p on p.oid = i.inhrelid
+               where i.inhparent = 'jobforge.job_history_week'::regclass and p.relname ~ '_[0-9]{8}$'
+               and to_date(right(p.relname, 8), 'YYYYMMDD') between (now() at time zone 'UTC')::date
+                 and (now() at time zone 'UTC')::date + 13";
+    let days: i64 = admin.query_one(sql, &[]).await.unwrap().get(0);
+    assert_eq!(days, 14);
+    let sampled: i64 =
+        admin.query_one("select sum(queued)::bigint from jobforge.queue_stats", &[]).await.unwrap().get(0);
+    assert_eq!(sampled, 1);
+    scheduler.shutdown().await;
+}
+
+#[tokio::test]
+async fn due_work_becomes_ready_without_any_worker() {
+    let db = TestDb::new().await;
+    let app = db.as_app().await;
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(1);
+    let later = NewJob::new(NOOP, &1).unwrap().run_at(soon);
+    let id = enqueue_job(&app, TENANT_A, &later).await.unwrap().id;
+    let quick = SchedulerConfig { promote_every: Duration::from_millis(200), ..config(&db, "promoter") };
+    let scheduler = start(quick).await;
+    let admin = db.connect_super().await;
+    until("the job is ready", async || {
+        admin.query_one("select ready from jobforge.jobs where id = $1", &[&id]).await.unwrap().get(0)
+    })
+    .await;
+    scheduler.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_idle_leader_asks_little() {
+    let db = TestDb::new().await;
+    let defaults = SchedulerConfig::default();
+    // Statements in a minute without leases: what the defaults' periods add up to.
+    let per_minute = |period: Duration| 60.0 / period.as_secs_f64();
+    let periods = [
+        defaults.lead_every,
+        defaults.reap_at_least_every,
+        defaults.promote_every,
+        defaults.prune_every,
+        defaults.stats_every,
+        defaults.partitions_every,
+    ];
+    let statements: f64 = periods.into_iter().map(per_minute).sum();
+    assert!(statements < 60.0, "{statements} statements a minute");
+
+    // And nothing is asked beyond the periods: a settled leader with long ones is silent.
+    let long = Duration::from_secs(3600);
+    let silent = SchedulerConfig {
+        lead_every: Duration::from_secs(300),
+        lead_seconds: 600,
+        reap_at_least_every: long,
+        promote_every: long,
+        prune_every: long,
+        stats_every: long,
+        ..config(&db, "silent")
+    };
+    let scheduler = start(silent).await;
+    scheduler.settled().await;
+    let admin = db.connect_super().await;
+    let sql = "select coalesce(max(state_change), '-infinity') < now() - interval '300 milliseconds'
+               and bool_and(state = 'idle') from pg_stat_activity
+               where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'";
+    until("all its sessions have been idle for a while", async || {
+        admin.query_one(sql, &[]).await.unwrap().get(0)
+    })
+    .await;
+    scheduler.shutdown().await;
+}
