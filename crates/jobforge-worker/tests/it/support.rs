@@ -1,0 +1,119 @@
+//! What the stories share: a database with an application, an operator and workers on it.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use jobforge_core::{Attempt, Definition, Job, NewJob, rpc};
+use jobforge_testkit::{NOOP, PASSWORD, TENANT_A, TestDb, WORKER};
+use jobforge_worker::{Context, HandlerResult, Outcome, Worker, WorkerConfig, WorkerHandle};
+use serde_json::{Value, json};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+/// Generous, because it only passes when a test fails.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Story {
+    pub(crate) db: TestDb,
+    pub(crate) app: Client,
+    pub(crate) operator: Client,
+}
+
+impl Story {
+    pub(crate) async fn begin() -> Story {
+        let db = TestDb::new().await;
+        let (app, operator) = (db.as_app().await, db.as_operator().await);
+        Story { db, app, operator }
+    }
+
+    /// A worker's settings over the socket, with leases short enough to be seen ending.
+    pub(crate) fn config(&self) -> WorkerConfig {
+        WorkerConfig {
+            database_url: self.db.url_as(WORKER, None),
+            slots: 4,
+            stop_grace: Duration::from_millis(100),
+            call_timeout: Duration::from_secs(1),
+            ..WorkerConfig::default()
+        }
+    }
+
+    /// The worker's URL over TCP, for a proxy to stand in its way.
+    pub(crate) fn tcp_url(&self) -> String {
+        self.db.url_as(WORKER, Some(PASSWORD))
+    }
+
+    pub(crate) async fn define(&self, change: impl FnOnce(&mut Definition)) {
+        let mut definition = Definition::new(NOOP);
+        change(&mut definition);
+        rpc::upsert_definition(&self.operator, &definition).await.unwrap();
+    }
+
+    pub(crate) async fn enqueue(&self, payload: Value) -> Uuid {
+        self.enqueue_job(NewJob::new(NOOP, &payload).unwrap()).await
+    }
+
+    pub(crate) async fn enqueue_job(&self, job: NewJob) -> Uuid {
+        rpc::enqueue_job(&self.app, TENANT_A, &job).await.unwrap().id
+    }
+
+    /// Jobs with the payloads 0, 1, 2, …
+    pub(crate) async fn enqueue_numbers(&self, count: usize) -> Vec<Uuid> {
+        let jobs: Vec<NewJob> = (0..count).map(|n| NewJob::new(NOOP, &n).unwrap()).collect();
+        let enqueued = rpc::enqueue_jobs(&self.app, TENANT_A, &jobs).await.unwrap();
+        enqueued.into_iter().map(|job| job.unwrap().id).collect()
+    }
+
+    pub(crate) async fn job(&self, id: Uuid) -> Job {
+        rpc::get_job(&self.app, TENANT_A, id).await.unwrap()
+    }
+
+    pub(crate) async fn attempts(&self, id: Uuid) -> Vec<Attempt> {
+        rpc::list_attempts(&self.app, TENANT_A, id).await.unwrap()
+    }
+
+    /// The job once it has this status.
+    pub(crate) async fn until(&self, id: Uuid, status: &str) -> Job {
+        eventually(&format!("the job is {status}"), async || {
+            let job = self.job(id).await;
+            (job.status == status).then_some(job)
+        })
+        .await
+    }
+
+    /// One number out of the database, seen from above.
+    pub(crate) async fn count(&self, sql: &str) -> i64 {
+        self.db.connect_super().await.query_one(sql, &[]).await.unwrap().get(0)
+    }
+
+    /// Takes back expired leases, as the scheduler does.
+    pub(crate) async fn reap(&self) -> jobforge_core::Reaped {
+        let leadership = rpc::lead(&self.operator, "story", 60).await.unwrap();
+        rpc::reap(&self.operator, leadership.term, 100).await.unwrap()
+    }
+
+    /// A worker whose handler is this.
+    pub(crate) async fn work<F, W>(&self, config: WorkerConfig, handler: F) -> WorkerHandle
+    where
+        F: Fn(Context, Value) -> W + Send + Sync + 'static,
+        W: Future<Output = HandlerResult> + Send + 'static,
+    {
+        Worker::builder(config).handle(NOOP, handler).build().unwrap().start().await.unwrap()
+    }
+}
+
+/// Ends well with what it was given.
+pub(crate) async fn echo(_: Context, payload: Value) -> HandlerResult {
+    Ok(Outcome::complete(&json!({ "echo": payload }))?)
+}
+
+/// Asks again and again until the answer is there.
+pub(crate) async fn eventually<T>(what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
