@@ -17,7 +17,7 @@ begin
     return 'JF003:payload_too_large';
   elsif jsonb_path_exists(p_payload, 'strict $.**{129}') then
     return 'JF003:payload_too_deep';
-  elsif v_text ~ '[0-9]{400}' and exists (
+  elsif v_text ~ '[0-9]{200}[0-9]{200}' and exists (
       select from jsonb_path_query(p_payload, 'strict $.** ? (@.type() == "number")') as n where length(n::text) > 400) then
     return 'JF003:number_too_long';
   end if;
@@ -137,7 +137,7 @@ as $$
 begin
   -- Asked last, so that its snapshot is the newest: a worker that went to sleep meanwhile is seen.
   if exists (select from jobforge.sleepers s where s.expires_at > p_now and s.types && p_types
-             and (p_queues is null or s.queues && p_queues)) then
+             and (p_queues is null or array_position(p_queues, null) is not null or s.queues && p_queues)) then
     perform pg_notify('jobforge_wake', '');
   end if;
 end
