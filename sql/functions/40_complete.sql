@@ -84,7 +84,7 @@ begin
       g.correlation_id, g.traceparent, g.tags, g.source, g.source_ref, g.created_by, g.parent_id, p_error
     from gone g
   )
-  select array_agg(g.at::integer), array_agg(g.at::integer) filter (where g.fence > 1 or g.noted)
+  select array_agg(g.at::integer), array_agg(g.at::integer) filter (where g.fence > 1 or g.noted or p_status = 'canceled')
   into v_done, v_noted from gone g;
   if v_noted is not null then
     perform jobforge.retire_notes(p_tenant_ids[i], p_job_ids[i], p_now) from unnest(v_noted) as i;
@@ -120,14 +120,17 @@ comment on function jobforge.retire_notes(uuid, uuid, timestamptz) is
 grant execute on function jobforge.retire_notes(uuid, uuid, timestamptz) to jf_fn;
 
 create or replace function jobforge.locate(p_tenant_ids uuid[], p_job_ids uuid[]) returns tid[]
-language sql stable
+language sql volatile
 as $$
-  select array(
-    select j.ctid from unnest(p_tenant_ids, p_job_ids) with ordinality as r(tenant_id, id, at)
-    left join jobforge.jobs j on j.tenant_id = r.tenant_id and j.id = r.id
-    order by r.at)
+  -- Locked, in key order: a row that somebody is changing would move once more before its place is used.
+  select array_agg(w.ctid order by r.at)
+  from (select u.tenant_id, u.id, u.at from unnest(p_tenant_ids, p_job_ids) with ordinality as u(tenant_id, id, at)
+        order by u.tenant_id, u.id) as r
+  left join lateral (
+    select j.ctid from jobforge.jobs j where j.tenant_id = r.tenant_id and j.id = r.id for update) as w on true
 $$;
-comment on function jobforge.locate(uuid[], uuid[]) is 'Where the rows of these jobs are now, by their key.';
+comment on function jobforge.locate(uuid[], uuid[]) is
+  'Where the rows of these jobs are, by their key; they stay there until this transaction ends.';
 grant execute on function jobforge.locate(uuid[], uuid[]) to jf_fn;
 
 create or replace function jobforge.lease_lives(p_lease_id uuid, p_now timestamptz) returns boolean
@@ -154,9 +157,15 @@ as $$
   select r.at::integer,
     case
       when r.at = any (p_done) then 'done'
+      -- To a worker bound to one tenant another tenant's job is not there.
+      when r.tenant_id <> b.bound then 'unknown'
       when j.fence = r.fence and j.lease_id = p_lease_id and l.expires_at > p_now then 'invalid'
       when exists (select from jobforge.job_history h where h.tenant_id = r.tenant_id and h.id = r.id and h.fence = r.fence
-                   and h.finished_at > p_now - interval '2 days')
+                   and h.finished_at > p_now - interval '2 days'
+                   -- A job canceled after its worker was lost keeps that attempt's number, but no report of it.
+                   and (h.status = 'succeeded' or exists (
+                     select from jobforge.attempt_history a where a.tenant_id = h.tenant_id and a.job_id = h.id
+                     and a.number = h.fence and a.status <> 'lost')))
         or exists (select from jobforge.attempts a where a.tenant_id = r.tenant_id and a.job_id = r.id
                    and a.number = r.fence and a.status <> 'lost') then 'already'
       when j.id is not null then 'stale'
@@ -164,8 +173,9 @@ as $$
       else 'unknown'
     end
   from unnest(p_tenant_ids, p_job_ids, p_fences) with ordinality as r(tenant_id, id, fence, at)
+  cross join (select jobforge.login_tenant()) as b(bound)
   left join jobforge.jobs j on j.tenant_id = r.tenant_id and j.id = r.id
-  left join jobforge.leases l on l.id = p_lease_id
+  left join jobforge.leases l on l.id = p_lease_id and (b.bound is null or l.tenant_id = b.bound)
 $$;
 comment on function jobforge.verdicts(uuid, uuid[], uuid[], integer[], integer[], timestamptz) is
   'What became of each row of a report: done, already, stale, unknown, invalid.';
