@@ -47,7 +47,11 @@ pub async fn migrated() -> TestDb {
     let mut hasher = DefaultHasher::new();
     (&files, include_str!("schema.rs")).hash(&mut hasher);
     let name = format!("sql_{:016x}", hasher.finish());
-    TestDb::from_template(&name, async |url| build(&connect(url).await, &files).await).await
+    let db = TestDb::from_template(&name, async |url| build(&connect(url).await, &files).await).await;
+    // A clone has its template's content, not its template's own privileges.
+    let close = format!("revoke temporary on database {} from public", db.name());
+    db.connect_super().await.batch_execute(&close).await.expect("close the clone to temporary tables");
+    db
 }
 
 /// The same from SQL that a mutation changed; fails if the mutation left every file as it was.

@@ -1,0 +1,116 @@
+//! Which login may execute which function: a list of names, so that a new function is open to nobody until somebody
+//! writes down to whom. Every other function is called, and must be refused before it begins.
+
+use std::collections::BTreeSet;
+
+use super::verdict::{DENIED, Verdict, none, refused, works};
+use super::{Site, probes};
+use crate::schema::{APP, ONLY_A, ONLY_B, OPERATOR, STRANGER, WORKER, WORKER_A};
+
+probes![every_function_is_refused_to_whom_it_is_not_for, every_function_is_granted_to_whom_it_is_for];
+
+/// Without rows behind them: the clock and the form of a derived key.
+const PLAIN: &[&str] = &["clock"];
+const KEY_FORM: &[&str] = &["canonical", "dedupe_key"];
+
+/// For one tenant, under row-level security.
+const TENANT: &[&str] = &[
+    "cancel_job",
+    "enqueue_job",
+    "enqueue_jobs",
+    "get_job",
+    "list_attempts",
+    "list_jobs",
+    "reschedule_job",
+    "retry_job",
+];
+
+/// Across tenants, by lease and fence.
+const WORK: &[&str] = &[
+    "append_log",
+    "claim_jobs",
+    "complete_job",
+    "complete_jobs",
+    "fail_job",
+    "fail_jobs",
+    "heartbeat",
+    "look",
+    "register_worker",
+    "release_jobs",
+    "report_progress",
+    "sleep_worker",
+    "snooze_job",
+    "stop_worker",
+    "wake_worker",
+];
+
+/// The system's own.
+const OPERATE: &[&str] = &[
+    "bind_login",
+    "lead",
+    "list_workers",
+    "promote_due",
+    "prune",
+    "reap",
+    "resign",
+    "sample_stats",
+    "upkeep_partitions",
+    "upsert_definition",
+    "upsert_tenant",
+];
+
+fn allowed(login: &str) -> BTreeSet<&'static str> {
+    let lists: &[&[&str]] = match login {
+        APP | ONLY_A | ONLY_B => &[PLAIN, KEY_FORM, TENANT],
+        WORKER | WORKER_A => &[PLAIN, WORK],
+        OPERATOR => &[PLAIN, KEY_FORM, TENANT, OPERATE],
+        STRANGER => &[],
+        other => panic!("no list for {other}"),
+    };
+    lists.iter().flat_map(|list| list.iter().copied()).collect()
+}
+
+/// Each function with a call of it: whether one may call is decided before the arguments matter.
+async fn functions(site: &Site) -> Result<Vec<(String, String)>, String> {
+    let sql = "select p.proname::text, format('select jobforge.%I(%s)', p.proname, (
+          select string_agg(case when a.o = p.pronargs and p.provariadic <> 0 then 'variadic ' else '' end
+            || 'null::' || a.type::regtype, ', ' order by a.o)
+          from unnest(p.proargtypes) with ordinality as a(type, o)))
+        from pg_proc p where p.pronamespace = 'jobforge'::regnamespace and p.prorettype <> 'trigger'::regtype order by 1, 2";
+    let rows = works("list the functions", site.admin.query(sql, &[]).await)?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+async fn every_function_is_refused_to_whom_it_is_not_for(site: &Site) -> Verdict {
+    let functions = functions(site).await?;
+    let mut faults = Vec::new();
+    for (login, client) in site.logins() {
+        let allowed = allowed(login);
+        for (name, call) in &functions {
+            if allowed.contains(name.as_str()) {
+                continue;
+            }
+            if let Err(why) = refused(name, client.query(call, &[]).await, &[DENIED]) {
+                faults.push(format!("{login}: {why}"));
+            }
+        }
+    }
+    none("calls that were let in", &faults)
+}
+
+async fn every_function_is_granted_to_whom_it_is_for(site: &Site) -> Verdict {
+    let sql = "select p.proname::text from pg_proc p where p.pronamespace = (
+          select n.oid from pg_namespace n where n.nspname = 'jobforge')
+        and has_function_privilege(p.oid, 'execute')";
+    let mut faults = Vec::new();
+    for (login, client) in site.logins() {
+        let granted = works(login, client.query(sql, &[]).await)?;
+        let granted: BTreeSet<String> = granted.iter().map(|row| row.get(0)).collect();
+        for name in allowed(login) {
+            if !granted.contains(name) {
+                faults.push(format!("{login} may not execute {name}"));
+            }
+        }
+    }
+    none("grants that lack", &faults)
+}
