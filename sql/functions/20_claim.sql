@@ -49,8 +49,8 @@ begin
       v_pick := jobforge.pick_reserved(v_session, p_queues, p_types, v_left);
       v_stage := 'turn';
     else
-      -- Everybody in the turn gets a share; what some leave of theirs goes to those who took all of theirs. Others may
-      -- hold what a turn had: then the next tenants' turn comes, rather than an answer that is short.
+      -- Everybody in the turn gets an equal share. What is left then goes to the next tenants, or, once everybody was
+      -- there, to those who took all of their share. Others may hold what a turn had: an answer is not short for that.
       if coalesce(cardinality(v_tenants), 0) = 0 then
         exit when v_everybody or v_rounds = 0;
         v_turns := jobforge.take_turns(p_queues, p_types, v_session.tenant_id, v_turn, v_left, v_marks, v_now);
@@ -61,9 +61,9 @@ begin
         v_rounds := v_rounds - 1;
         continue when cardinality(v_tenants) = 0;
       end if;
-      v_quantum := ceil(v_left::numeric / cardinality(v_tenants));
+      v_quantum := greatest(v_left / cardinality(v_tenants), 1);
       v_pick := jobforge.pick_turn(p_queues, p_types, v_tenants, v_quantum, v_left, v_marks);
-      v_tenants := v_pick.hungry;
+      v_tenants := case when v_everybody then v_pick.hungry end;
     end if;
     continue when coalesce(cardinality(v_pick.places), 0) = 0;
 

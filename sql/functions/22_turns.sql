@@ -28,7 +28,8 @@ begin
   end if;
   everybody := cardinality(tenants) < v_most;
   seen := cardinality(tenants) > 0;
-  turn := tenants[cardinality(tenants)];
+  -- Where everybody comes, the next claim begins one further, so that what is left over goes round.
+  turn := tenants[case when everybody then 1 else cardinality(tenants) end];
   if not v_held then
     return;
   end if;
