@@ -17,14 +17,15 @@ declare
   v_kept record;
   v_twin record;
 begin
-  -- Key order in every caller: two batches with the same keys wait for each other, they do not deadlock.
+  -- Key order in every caller: two batches with the same keys wait for each other, they do not deadlock. Dedupe keys
+  -- come first, because they hold across types.
   for v_row in
     select c.*, coalesce(c.given_id, jobforge.make_id(v_base, c.at)) as new_id,
       sha256(convert_to(c.type || ' ' || c.payload::text, 'UTF8')) as payload_hash
     from jobforge.check_jobs(v_now, pg_has_role(session_user, 'jf_operator', 'member'), p_types, p_payloads, p_queues,
       p_priorities, p_run_ats, p_idempotency_keys, p_dedupe_keys, p_ids, p_max_attempts, p_correlation_ids,
       p_traceparents, p_tags, p_sources, p_source_refs) as c
-    order by c.type, c.idempotency_key, c.given_id, c.dedupe_key, c.at
+    order by c.dedupe_key, c.type, c.idempotency_key, c.given_id, c.at
   loop
     at := v_row.at; id := null; status := null; existing := false; run_at := v_row.run_at;
     error_code := split_part(v_row.problem, ':', 1); error_reason := split_part(v_row.problem, ':', 2);

@@ -50,11 +50,16 @@ begin
     perform jobforge.refuse('JF008', 'dedupe_twin_alive', format('a living job has the dedupe key of job %s', p_job_id));
   end if;
   -- The failures start anew; the fence, which numbers the attempts, never does.
-  update jobforge.jobs j
-  set status = 'queued', ready = true, run_at = v_now, finished_at = null,
-    failures = case when v_job.status = 'queued' then j.failures else 0 end,
-    deaths = case when v_job.status = 'queued' then j.deaths else 0 end
-  where j.tenant_id = p_tenant_id and j.id = p_job_id;
+  begin
+    update jobforge.jobs j
+    set status = 'queued', ready = true, run_at = v_now, finished_at = null,
+      failures = case when v_job.status = 'queued' then j.failures else 0 end,
+      deaths = case when v_job.status = 'queued' then j.deaths else 0 end
+    where j.tenant_id = p_tenant_id and j.id = p_job_id;
+  exception when unique_violation then
+    -- A twin that was being enqueued while the look above saw none.
+    perform jobforge.refuse('JF008', 'dedupe_twin_alive', format('a living job has the dedupe key of job %s', p_job_id));
+  end;
   perform pg_notify('jobforge_wake', '');
   perform jobforge.audit(p_tenant_id, 'retry', p_job_id, jsonb_build_object('was', v_job.status), v_now);
   return query select p_job_id, 'queued', v_now;
