@@ -61,14 +61,21 @@ declare
   v_leader jobforge.leader;
   v_alive timestamptz;
 begin
-  select l.* into v_leader from jobforge.leader l for no key update;
-  -- Anybody's sign of life shows that the database was there.
-  v_alive := greatest(v_leader.alive_at,
-    (select max(l.beat_at) from jobforge.leases l),
-    (select s.expires_at - interval '2 seconds' from jobforge.sentinel s));
-  if v_leader.server_started_at = pg_postmaster_start_time() and v_alive > p_now - interval '5 seconds' then
-    return false;
-  end if;
+  -- Twice: nobody waits for the leader's row as long as all is well, and who waited for it looks again.
+  for v_look in 1..2 loop
+    if v_look = 1 then
+      select l.* into v_leader from jobforge.leader l;
+    else
+      select l.* into v_leader from jobforge.leader l for no key update;
+    end if;
+    -- Anybody's sign of life shows that the database was there.
+    v_alive := greatest(v_leader.alive_at,
+      (select max(l.beat_at) from jobforge.leases l),
+      (select s.expires_at - interval '2 seconds' from jobforge.sentinel s));
+    if v_leader.server_started_at = pg_postmaster_start_time() and v_alive > p_now - interval '5 seconds' then
+      return false;
+    end if;
+  end loop;
   update jobforge.leases l set expires_at = p_now + make_interval(secs => l.ttl_seconds)
   where l.expires_at > v_alive and l.expires_at < p_now + make_interval(secs => l.ttl_seconds);
   update jobforge.leader l set alive_at = p_now, server_started_at = pg_postmaster_start_time();

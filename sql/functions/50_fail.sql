@@ -68,9 +68,13 @@ begin
   if jobforge.lease_lives(p_lease_id, v_now) then
     for v_row in
       select r.*, j.failures, j.deaths, j.max_attempts, j.cancel_at, j.started_at, j.worker_no, j.type
-      from unnest(p_tenant_ids, p_job_ids, p_fences, p_classes, p_errors, p_retry_after_ms, p_statuses, p_exit_codes,
-          p_stdout_tails, p_stderr_tails) with ordinality
-        as r(tenant_id, id, fence, class, error, retry_after_ms, attempt, exit_code, stdout_tail, stderr_tail, at)
+      from (
+        -- A job that stands twice ends once.
+        select distinct on (u.tenant_id, u.id, u.fence) u.*
+        from unnest(p_tenant_ids, p_job_ids, p_fences, p_classes, p_errors, p_retry_after_ms, p_statuses, p_exit_codes,
+            p_stdout_tails, p_stderr_tails) with ordinality
+          as u(tenant_id, id, fence, class, error, retry_after_ms, attempt, exit_code, stdout_tail, stderr_tail, at)
+        order by u.tenant_id, u.id, u.fence, u.at) as r
       join jobforge.jobs j on j.tenant_id = r.tenant_id and j.id = r.id and j.fence = r.fence and j.lease_id = p_lease_id
       order by r.tenant_id, r.id
       for no key update of j
