@@ -2,6 +2,7 @@
 //! its own documented way; the harness holds the watch.
 
 mod graphile;
+mod jobforge;
 mod raw;
 
 use std::time::Duration;
@@ -69,5 +70,5 @@ pub struct Bulk<'a> {
 
 /// All contenders. The first is the subject: the ratios are its figures over each other's.
 pub fn all() -> Vec<Box<dyn Contender>> {
-    vec![Box::new(raw::Raw::default()), Box::new(graphile::Graphile::default())]
+    vec![Box::new(jobforge::JobForge::default()), Box::new(raw::Raw::default()), Box::new(graphile::Graphile::default())]
 }

@@ -1,0 +1,194 @@
+//! JobForge as its users have it: its login roles, its functions, row-level security, fences, history and fairness
+//! on, the worker at its default settings.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use jobforge_core::{Definition, NewJob, migrate, rpc};
+use jobforge_worker::{Context as JobContext, Outcome, Worker, WorkerConfig};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tokio::sync::Notify;
+use tokio_postgres::Client;
+use url::Url;
+use uuid::Uuid;
+
+use super::{Bulk, Contender, SLOTS};
+use crate::connection::connect;
+use crate::payload::Payload;
+use crate::pickup::{PickupPlan, Recorder, pace};
+
+const TYPE: &str = "bench.noop";
+const BULK_ROWS: usize = 2_000;
+const ENQUEUE_JOBS: &str = "enqueue_jobs";
+const PRODUCER: &str = "jf_bench_producer";
+const WORKER: &str = "jf_bench_worker";
+
+/// Roles are cluster-wide while every pass has its own database: they may be there already.
+const LOGINS: &str = "
+do $$
+declare
+  v_login text[];
+begin
+  foreach v_login slice 1 in array array[['jf_bench_producer', 'jf_tenant'], ['jf_bench_worker', 'jf_worker']] loop
+    if not exists (select from pg_roles where rolname = v_login[1]) then
+      execute format('create role %I login', v_login[1]);
+    end if;
+    execute format('grant %I to %I', v_login[2], v_login[1]);
+    perform jobforge.bind_login(v_login[1]);
+  end loop;
+end
+$$";
+
+/// See the module's head.
+#[derive(Default)]
+pub struct JobForge {
+    database_url: String,
+    tenant: Uuid,
+    producers: Vec<Client>,
+}
+
+#[async_trait]
+impl Contender for JobForge {
+    fn name(&self) -> &'static str {
+        "jobforge"
+    }
+
+    fn settings(&self) -> Vec<String> {
+        let worker = WorkerConfig::default();
+        vec![
+            format!("producer as login {PRODUCER}, worker as login {WORKER}, row-level security on"),
+            format!(
+                "worker at its defaults: {} slots, claims of at most {}, reports of at most {}, lease {} s",
+                worker.slots, worker.claim_max, worker.report_group, worker.lease_seconds
+            ),
+            format!("bulk: enqueue_jobs, {BULK_ROWS} rows a call"),
+            "finished jobs kept in job_history".to_owned(),
+        ]
+    }
+
+    async fn prepare(&mut self, database_url: &str) -> Result<()> {
+        database_url.clone_into(&mut self.database_url);
+        self.tenant = Uuid::now_v7();
+        migrate::up(database_url).await.context("migrating")?;
+        let admin = connect(database_url).await?;
+        admin.batch_execute(LOGINS).await.context("making the logins")?;
+        rpc::upsert_tenant(&admin, self.tenant, "bench").await?;
+        rpc::upsert_definition(&admin, &Definition { key: TYPE.to_owned(), ..Definition::default() }).await?;
+        let leader = rpc::lead(&admin, "bench", 600).await?;
+        rpc::upkeep_partitions(&admin, leader.term, 1000).await?;
+        Ok(())
+    }
+
+    async fn connect(&mut self) -> Result<()> {
+        let url = self.url_as(PRODUCER)?;
+        self.producers = try_join_all((0..SLOTS).map(|_| connect(&url))).await?;
+        Ok(())
+    }
+
+    async fn disconnect(&mut self) -> Result<()> {
+        self.producers.clear();
+        Ok(())
+    }
+
+    async fn enqueue_one(&self, slot: usize, payload: &Payload) -> Result<()> {
+        rpc::enqueue_job(&self.producers[slot], self.tenant, &job(payload)).await?;
+        Ok(())
+    }
+
+    fn bulk_methods(&self) -> &'static [&'static str] {
+        &[ENQUEUE_JOBS]
+    }
+
+    async fn enqueue_bulk(&self, bulk: Bulk<'_>) -> Result<()> {
+        let jobs = vec![job(bulk.payload); BULK_ROWS.min(bulk.jobs)];
+        let mut left = bulk.jobs;
+        while left > 0 {
+            let rows = left.min(jobs.len());
+            let answers = rpc::enqueue_jobs(&self.producers[0], self.tenant, &jobs[..rows]).await?;
+            ensure!(answers.iter().all(Result::is_ok), "a job of the batch was refused");
+            left -= rows;
+        }
+        Ok(())
+    }
+
+    async fn drain(&self, jobs: usize) -> Result<Duration> {
+        let ran = Arc::new(Ran { left: AtomicUsize::new(jobs), all: Notify::new() });
+        let counted = Arc::clone(&ran);
+        let worker = Worker::builder(self.worker_config()?)
+            .handle(TYPE, move |_: JobContext, _: IgnoredAny| {
+                counted.one();
+                async { Ok(Outcome::done()) }
+            })
+            .build()?;
+        let start = Instant::now();
+        let running = worker.start().await?;
+        ran.all.notified().await;
+        // The drain ends when everything is reported, not when the last handler ran.
+        running.shutdown().await;
+        let elapsed = start.elapsed();
+        let stats = running.stats();
+        ensure!(stats.completed == jobs as u64, "jobforge completed {} of {jobs} jobs", stats.completed);
+        Ok(elapsed)
+    }
+
+    async fn pickup(&self, plan: &PickupPlan) -> Result<Vec<Duration>> {
+        #[derive(Deserialize)]
+        struct Stamped {
+            stamp_ns: u64,
+        }
+        let recorder = Recorder::new(plan);
+        let started = Arc::clone(&recorder);
+        let worker = Worker::builder(self.worker_config()?)
+            .handle(TYPE, move |_: JobContext, stamped: Stamped| {
+                started.handler_started(stamped.stamp_ns);
+                async { Ok(Outcome::done()) }
+            })
+            .build()?;
+        let running = worker.start().await?;
+        let latencies =
+            pace(plan, &recorder, |payload| async move { self.enqueue_one(0, &payload).await }).await;
+        running.shutdown().await;
+        latencies
+    }
+
+    fn relations(&self) -> &'static str {
+        "jobforge"
+    }
+}
+
+impl JobForge {
+    fn url_as(&self, login: &str) -> Result<String> {
+        let mut url = Url::parse(&self.database_url)?;
+        url.set_username(login).ok().context("the database's URL takes no user")?;
+        Ok(url.into())
+    }
+
+    fn worker_config(&self) -> Result<WorkerConfig> {
+        Ok(WorkerConfig { database_url: self.url_as(WORKER)?, ..WorkerConfig::default() })
+    }
+}
+
+/// Counts handlers down to the last.
+struct Ran {
+    left: AtomicUsize,
+    all: Notify,
+}
+
+impl Ran {
+    fn one(&self) {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.all.notify_one();
+        }
+    }
+}
+
+fn job(payload: &Payload) -> NewJob {
+    let mut job = NewJob::new(TYPE, &payload.text).expect("a payload that is JSON already");
+    job.source = None;
+    job
+}
