@@ -1,1 +1,18 @@
-//! Placeholder head.
+//! Two sessions in a race, one story per rule: each goes red when its rule is broken.
+//!
+//! Nothing here waits for time to pass. A story moves the clock, holds a transaction open, or starts a statement
+//! and goes on once the server says that it waits for a lock.
+
+mod claims;
+mod deaths;
+mod fairness;
+mod keys;
+mod late;
+mod locks;
+mod numbers;
+mod outages;
+mod partitions;
+mod places;
+mod settle;
+mod sleep;
+pub mod stage;

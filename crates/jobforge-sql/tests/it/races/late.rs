@@ -1,0 +1,120 @@
+//! Nothing hangs on the leader, and no job stays behind a claimer's remembered position.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::stage::{Stage, ids, mark_behind};
+use crate::schema::calls::{ClaimOptions, claim, claim_with, enqueue_with, fail, release};
+use crate::schema::{NOOP, TENANT_A};
+
+const NONE: [Uuid; 0] = [];
+
+/// A claim that starts from a remembered position.
+async fn claim_from(stage: &Stage, cursor: &Value) -> Vec<Uuid> {
+    let o = ClaimOptions { types: vec![NOOP], cursor: Some(cursor.clone()), ..ClaimOptions::default() };
+    ids(&claim_with(stage.worker.client(), "w1", 100, o).await.unwrap().jobs)
+}
+
+/// A cursor right behind a job that was just taken.
+async fn cursor_now(stage: &Stage) -> Value {
+    let job = stage.running().await;
+    mark_behind(stage, &job).await
+}
+
+#[tokio::test]
+async fn a_job_that_commits_behind_a_position_is_found_by_the_first_sweep_after_it() {
+    let stage = Stage::set().await;
+    for _ in 0..10 {
+        let cursor = cursor_now(&stage).await;
+        claim_from(&stage, &cursor).await;
+        stage.pass(1.0).await;
+    }
+    stage.other.begin().await;
+    let (late, _) = enqueue_with(stage.other.client(), TENANT_A, NOOP, "'{}'").await.unwrap();
+    let mut cursor = Value::Null;
+    for _ in 0..30 {
+        stage.pass(1.0).await;
+        cursor = cursor_now(&stage).await;
+        assert_eq!(claim_from(&stage, &cursor).await, NONE);
+    }
+    stage.other.commit().await;
+    assert_eq!(claim_from(&stage, &cursor).await, NONE, "the position hides it until somebody sweeps");
+    stage.pass(1.0).await;
+    assert_eq!(claim_from(&stage, &cursor).await, [late]);
+}
+
+#[tokio::test]
+async fn a_released_job_behind_a_position_is_found_by_the_next_claim() {
+    let stage = Stage::set().await;
+    let job = stage.running().await;
+    stage.pass(1.0).await;
+    let cursor = cursor_now(&stage).await;
+    claim_from(&stage, &cursor).await;
+    release(stage.worker.client(), &job).await.unwrap();
+    assert_eq!(claim_from(&stage, &cursor).await, [job.id]);
+}
+
+#[tokio::test]
+async fn what_a_reaper_gives_back_free_is_found_behind_a_position_by_the_next_claim() {
+    let stage = Stage::set().await;
+    stage.jobs(3).await;
+    let held = stage.claim_in(3, 1).await;
+    stage.pass(31.0).await;
+    let cursor = cursor_now(&stage).await;
+    claim_from(&stage, &cursor).await;
+    assert_eq!(stage.reap().await.1, 2);
+    assert_eq!(claim_from(&stage, &cursor).await, ids(&held[1..]));
+}
+
+#[tokio::test]
+async fn a_claim_that_was_rolled_back_is_found_again_within_a_minute() {
+    let stage = Stage::set().await;
+    let id = stage.job().await;
+    stage.rival.begin().await;
+    assert_eq!(claim(stage.rival.client(), "w2", 1).await.unwrap().len(), 1);
+    stage.pass(1.0).await;
+    let mut cursor = Value::Null;
+    for _ in 0..10 {
+        cursor = cursor_now(&stage).await;
+        claim_from(&stage, &cursor).await;
+        stage.pass(1.0).await;
+    }
+    stage.rival.rollback().await;
+    stage.pass(61.0).await;
+    assert_eq!(claim_from(&stage, &cursor).await, [id]);
+}
+
+#[tokio::test]
+async fn with_a_dead_leader_claims_promote_what_falls_due() {
+    let stage = Stage::set().await;
+    let job = stage.running().await;
+    fail(stage.worker.client(), &job, "retryable").await.unwrap();
+    assert_eq!(stage.claim(1).await, []);
+    stage.lose(5.0).await;
+    let again = stage.claim(1).await;
+    assert_eq!((again[0].id, again[0].fence), (job.id, 2));
+}
+
+#[tokio::test]
+async fn an_open_snapshot_that_only_reads_does_not_keep_the_sweeps_looking_back() {
+    let stage = Stage::set().await;
+    let reader = stage.db.session().await;
+    reader.run("begin isolation level repeatable read; select count(*) from jobforge.jobs").await;
+    let start = stage.now().await;
+    let low = "select greatest(extract(epoch from low)::float8, 0) from jobforge.sweeps";
+    // Transactions of other databases of this server hold the sweeps back too, as long as they last.
+    let moved = async {
+        loop {
+            let cursor = cursor_now(&stage).await;
+            claim_from(&stage, &cursor).await;
+            stage.pass(1.0).await;
+            if stage.admin.query_one(low, &[]).await.unwrap().get::<_, f64>(0) > start {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), moved).await.expect("the sweeps go on behind a reader");
+    reader.commit().await;
+}
