@@ -48,7 +48,7 @@ begin
     perform jobforge.refuse('JF009', 'tenant_mismatch',
       'p_tenant_id is not the tenant of this transaction (set app.tenant_id first)');
   end if;
-  select exists (select from jobforge.logins l where l.role_name = session_user
+  select exists (select from jobforge.logins l where l.role_name = session_user::text
                  and (l.tenant_id is null or l.tenant_id = p_tenant_id)),
     exists (select from jobforge.tenants t where t.id = p_tenant_id)
   into v_bound, v_known;
@@ -70,7 +70,7 @@ as $$
 declare
   v_login record;
 begin
-  select l.tenant_id, true as known into v_login from jobforge.logins l where l.role_name = session_user;
+  select l.tenant_id, true as known into v_login from jobforge.logins l where l.role_name = session_user::text;
   if v_login.known is null then
     perform jobforge.refuse('JF009', 'login_not_bound', format('login %s is not registered', session_user));
   end if;

@@ -190,7 +190,7 @@ begin
     where d.key = p_type and d.is_active and jobforge.payload_problem(p_payload) is null
       and p_tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid
       and exists (select from jobforge.tenants t where t.id = p_tenant_id)
-      and exists (select from jobforge.logins l where l.role_name = session_user
+      and exists (select from jobforge.logins l where l.role_name = session_user::text
                   and (l.tenant_id is null or l.tenant_id = p_tenant_id))
     returning j.id, j.status, false, j.run_at, exists (
       select from jobforge.sleepers s where s.expires_at > v_now and j.type = any (s.types) and j.queue = any (s.queues))

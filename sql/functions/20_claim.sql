@@ -122,6 +122,9 @@ begin
     select array_agg(x.ctid), array_agg(x.tenant_id), array_agg(x.id) into places, tenant_ids, job_ids
     from jobforge.pick_lanes(p_queues, p_types, p_tenants, p_quantum, p_limit, p_marks) as x;
   end if;
+  if cardinality(places) = p_limit then
+    return; -- nothing is left to share out
+  end if;
   hungry := array(
     select u.tenant_id from unnest(tenant_ids) with ordinality as u(tenant_id, o)
     group by u.tenant_id having count(*) >= p_quantum order by min(u.o));

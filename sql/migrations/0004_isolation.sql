@@ -25,7 +25,7 @@ begin
       using (tenant_id = (select nullif(current_setting('app.tenant_id', true), '')::uuid))$policy$, v_table);
     -- A login bound to one tenant stays there whatever it puts into the setting; an unknown login sees nothing.
     execute format($policy$create policy login_bound on %s as restrictive for all to jf_fn, jf_tenant, jf_operator
-      using ((select exists (select from jobforge.logins l where l.role_name = session_user
+      using ((select exists (select from jobforge.logins l where l.role_name = session_user::text
         and (l.tenant_id is null or l.tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid))))$policy$, v_table);
     execute format('create policy sys_all on %s for all to jf_sys using (true) with check (true)', v_table);
     execute format('grant select, insert, update, delete on %s to jf_fn, jf_sys', v_table);
@@ -33,7 +33,7 @@ begin
 end
 $$;
 
-create policy own_login on jobforge.logins for select to jf_tenant, jf_operator using (role_name = session_user);
+create policy own_login on jobforge.logins for select to jf_tenant, jf_operator using (role_name = session_user::text);
 grant select on jobforge.logins to jf_tenant, jf_operator;
 
 -- Every column but raw payloads and results, which only functions hand out.
