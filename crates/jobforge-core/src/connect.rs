@@ -75,35 +75,36 @@ pub async fn with_connection<T, F>(url: &str, work: impl FnOnce(Client) -> F) ->
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let (client, mut connection) = connect(url).await?;
-    let answer = drive(&mut connection, work(client)).await;
-    // The work has dropped the client, so the connection ends once its goodbye is sent.
-    let _ = timeout(GOODBYE, connection).await;
-    answer
+    let (client, connection) = connect(url).await?;
+    drive(connection, work(client)).await
 }
 
-/// Runs `work` and moves the connection's bytes meanwhile. A connection that breaks ends the work by its
-/// own error.
-pub async fn drive<T>(connection: &mut Connection, work: impl Future<Output = T>) -> T {
+/// Runs `work`, which owns the connection's client, and moves the bytes meanwhile. A connection that
+/// breaks ends the work by its own error.
+pub async fn drive<T>(connection: Connection, work: impl Future<Output = T>) -> T {
+    let mut open = Some(connection);
     let mut work = pin!(work);
-    let mut open = true;
-    poll_fn(|cx| {
+    let answer = poll_fn(|cx| {
         loop {
             if let Poll::Ready(answer) = work.as_mut().poll(cx) {
                 return Poll::Ready(answer);
             }
-            if !open {
-                return Poll::Pending;
-            }
+            let Some(connection) = &mut open else { return Poll::Pending };
             match connection.poll_message(cx) {
                 // A notice or notification nobody asked for; there may be more behind it.
                 Poll::Ready(Some(Ok(_))) => {}
-                Poll::Ready(Some(Err(_)) | None) => open = false,
+                // Only its drop tells the queries under way that no answer will come.
+                Poll::Ready(Some(Err(_)) | None) => open = None,
                 Poll::Pending => return Poll::Pending,
             }
         }
     })
-    .await
+    .await;
+    if let Some(connection) = open {
+        // The client is gone with the work, so the connection ends once its goodbye is sent.
+        let _ = timeout(GOODBYE, connection).await;
+    }
+    answer
 }
 
 /// Refuses a standby and a demoted primary, so that a connection left over from a failover is thrown away.

@@ -47,7 +47,7 @@ impl Listener {
     /// see [`Listener::test`].
     pub async fn connect(url: &str, channels: &[&str]) -> Result<Listener, Error> {
         let (client, connection) = connect(url).await?;
-        let mut ear = Ear { connection, heard: VecDeque::new(), closed: false };
+        let mut ear = Ear { connection: Some(connection), heard: VecDeque::new() };
         let quoted = channels.iter().chain([&TEST]).map(|name| name.replace('"', "\"\""));
         let sql: String = quoted.map(|name| format!("listen \"{name}\";")).collect();
         ear.drive(client.batch_execute(&sql)).await.map_err(|error| Error::call(OPERATION, error))?;
@@ -61,7 +61,7 @@ impl Listener {
             if let Some(notification) = self.ear.heard.pop_front() {
                 return Ok(notification);
             }
-            if self.ear.closed {
+            if self.ear.connection.is_none() {
                 return Err(Error::Closed { operation: OPERATION });
             }
             poll_fn(|cx| self.ear.poll_heard(cx)).await.map_err(|error| Error::call(OPERATION, error))?;
@@ -98,10 +98,10 @@ impl Listener {
 
 /// The receiving half.
 struct Ear {
-    connection: Connection,
+    /// None once it has ended: only its drop tells a query under way that no answer will come.
+    connection: Option<Connection>,
     /// Heard while something else was awaited.
     heard: VecDeque<Notification>,
-    closed: bool,
 }
 
 impl Ear {
@@ -113,8 +113,7 @@ impl Ear {
                 if let Poll::Ready(answer) = query.as_mut().poll(cx) {
                     return Poll::Ready(answer);
                 }
-                // A closed connection ends the query by its own error.
-                if self.closed || self.poll_heard(cx).is_pending() {
+                if self.connection.is_none() || self.poll_heard(cx).is_pending() {
                     return Poll::Pending;
                 }
             }
@@ -125,7 +124,8 @@ impl Ear {
     /// Ready once something was heard or the connection has ended.
     fn poll_heard(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), tokio_postgres::Error>> {
         loop {
-            match self.connection.poll_message(cx) {
+            let Some(connection) = &mut self.connection else { return Poll::Ready(Ok(())) };
+            match connection.poll_message(cx) {
                 Poll::Ready(Some(Ok(AsyncMessage::Notification(said)))) => {
                     let (channel, payload) = (said.channel().to_owned(), said.payload().to_owned());
                     self.heard.push_back(Notification { channel, payload });
@@ -133,7 +133,7 @@ impl Ear {
                 }
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(end) => {
-                    self.closed = true;
+                    self.connection = None;
                     return Poll::Ready(end.map_or(Ok(()), |end| end.map(|_| ())));
                 }
                 Poll::Pending => return Poll::Pending,

@@ -11,6 +11,7 @@
 mod clock;
 mod db;
 mod fault_points;
+mod installed;
 mod or_fail;
 mod private_cluster;
 mod proxy;
@@ -22,6 +23,9 @@ mod wire;
 
 pub use db::{TestDb, connect};
 pub use fault_points::{FaultInjected, FaultPoints};
+pub use installed::{
+    APP, NOOP, ONLY_A, ONLY_B, OPERATOR, OTHER, PASSWORD, QUEUE, TENANT_A, TENANT_B, WORKER, WORKER_A,
+};
 pub use private_cluster::PrivateCluster;
 pub use proxy::{ConnectionCounts, Direction, FaultProxy, Mode};
 pub use run::run_dir;

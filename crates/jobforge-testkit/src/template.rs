@@ -1,7 +1,4 @@
 //! Template databases: prepared once per content, cloned for every test.
-//!
-//! This is the seam to the product's schema: `TestDb::new()` belongs in this file, as
-//! [`TestDb::from_template`] with a hash of all SQL files and a function that runs the migrations.
 
 use tokio_postgres::Client;
 use uuid::Uuid;

@@ -1,0 +1,106 @@
+//! Connections: what they refuse, and what they notice.
+
+use jobforge_core::connect::{check_writable, connect, with_connection};
+use jobforge_core::listen::Listener;
+use jobforge_core::preflight::{self, Unfit};
+use jobforge_core::rpc::list_workers;
+use jobforge_core::{Error, migrate};
+use jobforge_testkit::{APP, OPERATOR, TestDb, WORKER};
+
+use crate::story::Story;
+
+#[tokio::test]
+async fn a_listener_hears_itself_and_keeps_what_it_heard_meanwhile() {
+    let story = Story::begin().await;
+    let mut listener = Listener::connect(&story.db.url_as(WORKER, None), &["other"]).await.unwrap();
+    story.app.batch_execute("notify other, 'one'; notify jobforge_test, 'not mine'").await.unwrap();
+    assert!(listener.test().await.unwrap());
+    assert_eq!(listener.next().await.unwrap().payload, "one");
+    assert!(listener.test().await.unwrap());
+}
+
+#[tokio::test]
+async fn a_listener_notices_that_its_connection_ended() {
+    let story = Story::begin().await;
+    let mut listener = Listener::connect(&story.db.url_as(WORKER, None), &[]).await.unwrap();
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity
+               where usename = 'jf_test_worker' and datname = current_database()";
+    story.db.connect_super().await.query(end, &[]).await.unwrap();
+    for _ in 0..2 {
+        let error = listener.next().await.unwrap_err();
+        assert!(error.is_connection() && error.is_transient(), "{error:?}");
+    }
+    assert!(listener.test().await.unwrap_err().is_connection());
+    let error = list_workers(&story.worker, 1).await.unwrap_err();
+    assert!(error.is_connection(), "{error:?}");
+}
+
+#[tokio::test]
+async fn superusers_and_owners_are_not_fit_to_run() {
+    let story = Story::begin().await;
+    for fit in [&story.app, &story.worker, &story.operator] {
+        preflight::check(fit).await.unwrap();
+    }
+    let admin = story.db.connect_super().await;
+    let unfit = async |client: &tokio_postgres::Client| match preflight::check(client).await {
+        Err(Error::Unfit(unfit)) => unfit,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(unfit(&admin).await, Unfit::Superuser("postgres".to_owned()));
+    let id = uuid::Uuid::new_v4().simple();
+    let (owner, bypass) = (format!("owner_{id}"), format!("bypass_{id}"));
+    let sql =
+        format!("create role {owner} login; grant jf_owner to {owner}; create role {bypass} login bypassrls");
+    admin.batch_execute(&sql).await.unwrap();
+    assert_eq!(unfit(&story.db.connect_as(&owner).await).await, Unfit::Owner(owner.clone()));
+    assert_eq!(unfit(&story.db.connect_as(&bypass).await).await, Unfit::BypassesRls(bypass.clone()));
+    admin.batch_execute(&format!("drop role {owner}; drop role {bypass}")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_read_only_server_is_refused() {
+    let story = Story::begin().await;
+    check_writable(&story.app).await.unwrap();
+    story.app.batch_execute("set default_transaction_read_only = on").await.unwrap();
+    let error = check_writable(&story.app).await.unwrap_err();
+    assert!(error.is_connection(), "{error:?}");
+    let write =
+        jobforge_core::rpc::enqueue_job(&story.app, jobforge_testkit::TENANT_A, &crate::story::noop()).await;
+    assert!(write.unwrap_err().is_connection());
+    let url = story.db.url_as(APP, None) + "&options=-c%20default_transaction_read_only%3Don";
+    assert!(connect(&url).await.is_err());
+}
+
+#[tokio::test]
+async fn a_connection_that_cannot_be_made_says_where_without_the_password() {
+    let nobody = "postgres://app:secret@127.0.0.1:1/jobs";
+    let Err(error) = connect(nobody).await else { panic!("somebody listens on port 1") };
+    assert!(error.is_connection());
+    assert_eq!(error.to_string(), "no connection to 127.0.0.1:1/jobs as app");
+    let Err(error) = connect("nonsense://").await else { panic!("not a URL") };
+    assert!(matches!(error, Error::Url(_)) && !error.is_connection());
+    let db = TestDb::blank().await;
+    let Err(error) = connect(&db.url_as("no_such_role", Some("x"))).await else { panic!("no such role") };
+    assert!(!error.is_connection() && !error.is_transient(), "{error:?}");
+}
+
+#[tokio::test]
+async fn work_on_a_driven_connection_ends_with_its_error() {
+    let story = Story::begin().await;
+    let url = story.db.url_as(OPERATOR, None);
+    let workers = with_connection(&url, async |client| list_workers(&client, 10).await).await.unwrap();
+    assert_eq!(workers.len(), 1);
+    let killed = with_connection(&url, async |client| {
+        let _ = client.batch_execute("select pg_terminate_backend(pg_backend_pid())").await;
+        list_workers(&client, 10).await
+    });
+    assert!(killed.await.unwrap_err().is_connection());
+}
+
+#[tokio::test]
+async fn futures_may_move_between_threads() {
+    fn movable<T: Send>(_: &T) {}
+    movable(&migrate::up("postgres://nowhere"));
+    movable(&migrate::plan("postgres://nowhere"));
+    movable(&Listener::connect("postgres://nowhere", &[]));
+}

@@ -1,0 +1,13 @@
+//! Stories of the core crate on a real Postgres, by behaviour.
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
+
+mod batches;
+mod connections;
+mod keys;
+mod lifecycle;
+mod migrations;
+mod operations;
+mod refusals;
+mod reports;
+mod story;
+mod upkeep;

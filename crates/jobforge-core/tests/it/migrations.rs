@@ -1,0 +1,187 @@
+//! Migrations: once each, by one at a time, by a login that is no superuser.
+
+use jobforge_core::migrate::{self, FileState, MigrateError, Plan, Report};
+use jobforge_core::{Error, NewJob, rpc};
+use jobforge_testkit::{NOOP, OPERATOR, TENANT_A, TestDb};
+use tokio_postgres::Client;
+
+async fn migrated() -> TestDb {
+    let db = TestDb::blank().await;
+    migrate::up(&db.super_url()).await.unwrap();
+    db
+}
+
+async fn count(client: &Client, sql: &str) -> i64 {
+    client.query_one(sql, &[]).await.unwrap().get(0)
+}
+
+#[tokio::test]
+async fn a_second_run_finds_nothing_to_do() {
+    let db = TestDb::blank().await;
+    let plan = migrate::plan(&db.super_url()).await.unwrap();
+    let first = migrate::up(&db.super_url()).await.unwrap();
+    assert_eq!(
+        first.applied.iter().map(|applied| &applied.name).collect::<Vec<_>>(),
+        plan.migrations.iter().collect::<Vec<_>>()
+    );
+    assert_eq!(first.functions_changed, plan.functions);
+    assert!(first.applied[0].name == "0001_roles" && first.applied[0].version == 1);
+    assert_eq!(migrate::up(&db.super_url()).await.unwrap(), Report::default());
+    assert_eq!(migrate::plan(&db.super_url()).await.unwrap(), Plan::default());
+}
+
+#[tokio::test]
+async fn a_plan_changes_nothing() {
+    let db = TestDb::blank().await;
+    let plan = migrate::plan(&db.super_url()).await.unwrap();
+    assert!(!plan.is_empty() && plan.functions.contains(&"20_claim".to_owned()));
+    let admin = db.connect_super().await;
+    assert_eq!(count(&admin, "select count(*) from pg_namespace where nspname = 'jobforge'").await, 0);
+}
+
+#[tokio::test]
+async fn two_migrators_at_once_do_the_work_once() {
+    let db = TestDb::blank().await;
+    let url = db.super_url();
+    let (one, two) = tokio::join!(migrate::up(&url), migrate::up(&url));
+    let (one, two) = (one.unwrap(), two.unwrap());
+    let (worked, idle) = if one.applied.is_empty() { (two, one) } else { (one, two) };
+    assert!(!worked.applied.is_empty());
+    assert_eq!(idle, Report::default());
+}
+
+#[tokio::test]
+async fn the_status_tells_what_is_applied_to_an_operator_too() {
+    let db = TestDb::blank().await;
+    let admin = db.connect_super().await;
+    let before = migrate::status(&admin).await.unwrap();
+    assert!(before.migrations.iter().all(|(_, state)| *state == FileState::Pending) && !before.is_current());
+    let db = TestDb::new().await;
+    let status = migrate::status(&db.as_operator().await).await.unwrap();
+    assert!(status.is_current(), "{status:?}");
+    assert!(migrate::status(&db.as_worker().await).await.is_err());
+}
+
+#[tokio::test]
+async fn an_edited_migration_is_refused() {
+    let db = migrated().await;
+    let admin = db.connect_super().await;
+    let edit = "update jobforge.schema_migrations set sha256 = 'other' where version = 2";
+    admin.batch_execute(edit).await.unwrap();
+    for refusal in [migrate::up(&db.super_url()).await.err(), migrate::plan(&db.super_url()).await.err()] {
+        let Some(Error::Migration(MigrateError::Edited { name })) = refusal else { panic!("{refusal:?}") };
+        assert_eq!(name, "0002_system");
+    }
+    let status = migrate::status(&admin).await.unwrap();
+    assert_eq!(status.migrations[1], ("0002_system".to_owned(), FileState::Differs));
+}
+
+#[tokio::test]
+async fn a_database_ahead_of_the_program_is_refused() {
+    let db = migrated().await;
+    let admin = db.connect_super().await;
+    let ahead = "insert into jobforge.schema_migrations (version, name, sha256, took_ms) values (9999, '9999_x', '', 0)";
+    admin.batch_execute(ahead).await.unwrap();
+    let refusal = migrate::up(&db.super_url()).await.unwrap_err();
+    assert!(matches!(refusal, Error::Migration(MigrateError::Newer { version: 9999, .. })), "{refusal:?}");
+    let status = migrate::status(&admin).await.unwrap();
+    assert_eq!((status.newer.as_slice(), status.is_current()), (["9999_x".to_owned()].as_slice(), false));
+}
+
+#[tokio::test]
+async fn functions_whose_text_changed_are_applied_again() {
+    let db = migrated().await;
+    let admin = db.connect_super().await;
+    let change = "update jobforge.schema_functions set sha256 = 'old' where name = '00_base';
+        insert into jobforge.schema_functions (name, sha256) values ('99_gone', 'x');
+        create or replace function jobforge.clock() returns timestamptz language sql volatile
+        as $$ select '2000-01-01'::timestamptz $$";
+    admin.batch_execute(change).await.unwrap();
+    let report = migrate::up(&db.super_url()).await.unwrap();
+    assert_eq!((report.applied.len(), report.functions_changed), (0, vec!["00_base".to_owned()]));
+    assert_eq!(count(&admin, "select extract(year from jobforge.clock())::bigint").await / 1000, 2);
+    assert!(count(&admin, "select extract(year from jobforge.clock())::bigint").await > 2000);
+    assert_eq!(migrate::up(&db.super_url()).await.unwrap(), Report::default());
+}
+
+#[tokio::test]
+async fn function_owners_cannot_make_anything_afterwards() {
+    let db = migrated().await;
+    let admin = db.connect_super().await;
+    let may = "select count(*) from unnest('{jf_fn,jf_sys,jf_tenant,jf_worker,jf_operator}'::text[]) as r
+               where has_schema_privilege(r, 'jobforge', 'create')";
+    assert_eq!(count(&admin, may).await, 0);
+    let unforced = "select count(*) from pg_class where relnamespace = 'jobforge'::regnamespace
+                    and relkind in ('r', 'p') and not (relrowsecurity and relforcerowsecurity)";
+    assert_eq!(count(&admin, unforced).await, 0);
+}
+
+#[tokio::test]
+async fn the_printed_script_makes_the_same_schema() {
+    let db = TestDb::blank().await;
+    db.connect_super().await.batch_execute(&migrate::print()).await.unwrap();
+    assert_eq!(migrate::up(&db.super_url()).await.unwrap(), Report::default());
+    assert!(migrate::status(&db.connect_super().await).await.unwrap().is_current());
+}
+
+#[tokio::test]
+async fn a_login_with_createrole_that_owns_the_database_is_enough() {
+    let db = TestDb::blank().await;
+    let admin = db.connect_super().await;
+    let role = format!("migrator_{}", uuid::Uuid::new_v4().simple());
+    let sql = format!(
+        "create role {role} login createrole password 'x'; alter database {} owner to {role}",
+        db.name()
+    );
+    admin.batch_execute(&sql).await.unwrap();
+    let url = db.url_as(&role, Some("x"));
+    assert!(!migrate::up(&url).await.unwrap().applied.is_empty());
+    assert_eq!(migrate::up(&url).await.unwrap(), Report::default());
+    let owned = "select count(*) from pg_class where relnamespace = 'jobforge'::regnamespace
+                 and relowner <> 'jf_owner'::regrole";
+    assert_eq!(count(&admin, owned).await, 0);
+
+    rpc::bind_login(&admin, OPERATOR, None).await.unwrap();
+    let operator = db.as_operator().await;
+    rpc::upsert_tenant(&operator, TENANT_A, "A").await.unwrap();
+    rpc::upsert_definition(&operator, &jobforge_core::Definition::new(NOOP)).await.unwrap();
+    let job = NewJob::new(NOOP, &()).unwrap();
+    rpc::enqueue_job(&operator, TENANT_A, &job).await.unwrap();
+    let give_back =
+        format!("alter database {} owner to postgres; drop owned by {role}; drop role {role}", db.name());
+    admin.batch_execute(&give_back).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_in_the_way_is_waited_for_in_short_turns() {
+    let db = TestDb::blank().await;
+    let other = db.session().await;
+    other.begin().await;
+    other.run("create schema jobforge").await;
+    let url = db.super_url();
+    let migrating = async {
+        let report = migrate::up(&url).await;
+        (report, tokio::time::Instant::now())
+    };
+    let releasing = async {
+        // Past the first lock_timeout: the migration has to have come back for more.
+        let admin = db.connect_super().await;
+        let gave_up = "select count(*) from pg_stat_activity where datname = current_database()
+                       and wait_event_type = 'Lock' and query like '%0001_roles%'";
+        while count(&admin, gave_up).await == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        while count(&admin, gave_up).await > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        other.rollback().await;
+    };
+    let ((report, _), ()) = tokio::join!(migrating, releasing);
+    assert!(!report.unwrap().applied.is_empty());
+}
+
+#[test]
+fn the_schemas_hash_is_stable() {
+    assert_eq!(migrate::schema_hash(), migrate::schema_hash());
+    assert_eq!(migrate::schema_hash().len(), 64);
+}
