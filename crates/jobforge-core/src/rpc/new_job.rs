@@ -156,6 +156,24 @@ impl NewJob {
         self
     }
 
+    /// Whether it leaves everything but type and payload to its definition.
+    pub(crate) fn is_plain(&self) -> bool {
+        let NewJob { job_type: _, payload: _, queue, priority, run_at, idempotency_key, dedupe_key, .. } = self;
+        let NewJob { id, max_attempts, correlation_id, traceparent, tags, source, source_ref, .. } = self;
+        queue.is_none()
+            && priority.is_none()
+            && run_at.is_none()
+            && idempotency_key.is_none()
+            && dedupe_key.is_none()
+            && id.is_none()
+            && max_attempts.is_none()
+            && correlation_id.is_none()
+            && traceparent.is_none()
+            && tags.is_empty()
+            && source.is_none()
+            && source_ref.is_none()
+    }
+
     /// Why this job cannot even be sent.
     pub(crate) fn problem(&self) -> Option<Refusal> {
         let texts = [
