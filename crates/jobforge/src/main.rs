@@ -1,1 +1,58 @@
-fn main() {}
+//! `jobforge`: one executable, whose commands choose which parts of JobForge a process runs.
+//!
+//! - `cli.rs`: the command line; `config.rs`: the settings behind it
+//! - `commands/`: one file per command
+//! - `dev.rs`, `dev/`: what `jobforge dev` is made of; `demo.rs`: the job types it shows
+//! - `target.rs`: which database a command works on, and as whom
+//! - `failure.rs`: how a failure is told, and the exit codes
+//! - `logs.rs`, `output.rs`, `signals.rs`: logs to stderr, data to stdout, an orderly end
+
+mod cli;
+mod commands;
+mod config;
+mod demo;
+mod dev;
+mod failure;
+mod logs;
+mod output;
+mod signals;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::commands::{bench, config_show, dev as dev_command, doctor, enqueue, jobs, migrate};
+use crate::commands::{schedule, tick, work, workers};
+use crate::config::{Config, Settings};
+use crate::output::Output;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::new(cli.global.json);
+    match run(cli, output).await {
+        Ok(code) => code,
+        Err(error) => failure::report(&error, output),
+    }
+}
+
+async fn run(cli: Cli, output: Output) -> anyhow::Result<ExitCode> {
+    let settings = Settings::load(&cli.global)?;
+    logs::start(&settings, &cli.command, output);
+    let config: &Config = &settings.config;
+    match cli.command {
+        Command::Dev(args) => dev_command::run(config, args, output).await,
+        Command::Migrate(args) => migrate::run(config, &args, output).await,
+        Command::Work(args) => work::run(config, args, output).await,
+        Command::Schedule => schedule::run(config).await,
+        Command::Tick(args) => tick::run(config, &args, output).await,
+        Command::Enqueue(args) => enqueue::run(config, args, output).await,
+        Command::Jobs(args) => jobs::run(config, args, output).await,
+        Command::Workers(args) => workers::run(config, &args, output).await,
+        Command::Bench(args) => bench::run(config, &args, output).await,
+        Command::Doctor => doctor::run(config, output).await,
+        Command::Config(args) => config_show::run(&settings, &args, output),
+    }
+}

@@ -1,0 +1,242 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+/// Durable background work for many tenants on the Postgres you already have.
+#[derive(Debug, Parser)]
+#[command(name = "jobforge", version, about, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no Postgres found.\n\
+    Settings: flag, then JOBFORGE_* in the environment, then ./jobforge.toml, then the default.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// The database [env: JOBFORGE_DATABASE_URL, DATABASE_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) database_url: Option<String>,
+    /// A way around a pooler, on which notifications are heard [env: JOBFORGE_DIRECT_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) direct_url: Option<String>,
+    /// Whose jobs [env: JOBFORGE_TENANT]
+    #[arg(long, global = true, value_name = "UUID")]
+    pub(crate) tenant: Option<Uuid>,
+    /// Answer in JSON on stdout; everything else goes to stderr
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything on a private Postgres, with demo jobs
+    Dev(DevArgs),
+    /// Bring the database's schema up to date, or look at it
+    Migrate(MigrateArgs),
+    /// Run a worker
+    Work(WorkArgs),
+    /// Run a scheduler: of many, one leads
+    Schedule,
+    /// Run at most N due jobs in this process, then end
+    Tick(TickArgs),
+    /// Enqueue a job
+    Enqueue(EnqueueArgs),
+    /// Look at jobs, cancel them, run them again
+    Jobs(JobsArgs),
+    /// List the workers
+    Workers(WorkersArgs),
+    /// Measure this database: enqueue jobs in bulk, then drain them
+    Bench(BenchArgs),
+    /// Check the health of the database and of what runs on it
+    Doctor,
+    /// Look at the settings
+    Config(ConfigArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// Where the private Postgres and its logins live [default: ./.jobforge]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The address of the HTTP server
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Enqueue no demo jobs
+    #[arg(long)]
+    pub(crate) no_demo: bool,
+    /// The directory of the Postgres binaries [env: JOBFORGE_PG_BIN]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) pg_bin: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    /// What to do
+    #[arg(value_enum, default_value_t = MigrateAction::Up)]
+    pub(crate) action: MigrateAction,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the SQL of everything, for review or to be run by hand; needs no database
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) print: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MigrateAction {
+    /// Apply what is missing
+    Up,
+    /// Say what is applied and what is missing
+    Status,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkArgs {
+    /// The queues to serve, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) queues: Option<Vec<String>>,
+    /// How many jobs run at a time
+    #[arg(long, value_name = "N")]
+    pub(crate) slots: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TickArgs {
+    /// The most jobs to run
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000))]
+    pub(crate) limit: u32,
+    /// The queues to look in, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) queues: Option<Vec<String>>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnqueueArgs {
+    /// The job's type, e.g. demo.echo
+    #[arg(value_name = "TYPE")]
+    pub(crate) job_type: String,
+    /// The payload: JSON, @file, or - for stdin
+    #[arg(long, default_value = "{}", value_name = "JSON|@FILE|-")]
+    pub(crate) payload: String,
+    /// The queue it waits in [default: the type's]
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// Smaller is sooner [default: the type's]
+    #[arg(long)]
+    pub(crate) priority: Option<i32>,
+    /// Not before this time, e.g. 2030-01-31T08:00:00Z
+    #[arg(long, value_name = "TIME", conflicts_with = "delay")]
+    pub(crate) run_at: Option<Timestamp>,
+    /// Not before this long from now by this machine's clock, e.g. 10s or 1h30m
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) delay: Option<SignedDuration>,
+    /// The same key again is answered with the first job
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// A living job of the same key is the answer instead of a new one
+    #[arg(long, value_name = "KEY")]
+    pub(crate) dedupe_key: Option<String>,
+    /// How many such jobs
+    #[arg(long, default_value_t = 1, value_name = "N", conflicts_with_all = ["idempotency_key", "dedupe_key"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) count: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JobsArgs {
+    #[command(subcommand)]
+    pub(crate) action: JobsAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobsAction {
+    /// List jobs, newest first
+    List(JobsListArgs),
+    /// Show a job with its attempts and log lines
+    Show {
+        /// The job
+        id: Uuid,
+    },
+    /// Cancel a waiting job, ask a running one to stop
+    Cancel {
+        /// The job
+        id: Uuid,
+        /// Why
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Run a waiting job or a dead letter now
+    Retry {
+        /// The job
+        id: Uuid,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JobsListArgs {
+    /// Only these, separated by commas: blocked, queued, running, succeeded, failed, dead, canceled
+    #[arg(long, value_delimiter = ',', value_name = "STATUS")]
+    pub(crate) status: Option<Vec<String>>,
+    /// Only this type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) job_type: Option<String>,
+    /// Only this queue
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// The most jobs
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) limit: i32,
+    /// Where the page before ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<Uuid>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkersArgs {
+    /// The most workers
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    pub(crate) limit: i32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// How many jobs
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) jobs: u32,
+    /// How many run at a time
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    pub(crate) slots: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) action: ConfigAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Show every setting and where it comes from; secrets are hidden
+    Show,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

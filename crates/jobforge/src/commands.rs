@@ -1,0 +1,13 @@
+//! The commands, one file each. A command answers with its exit code, or with the error that is told.
+
+pub(crate) mod bench;
+pub(crate) mod config_show;
+pub(crate) mod dev;
+pub(crate) mod doctor;
+pub(crate) mod enqueue;
+pub(crate) mod jobs;
+pub(crate) mod migrate;
+pub(crate) mod schedule;
+pub(crate) mod tick;
+pub(crate) mod work;
+pub(crate) mod workers;

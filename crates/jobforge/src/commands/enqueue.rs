@@ -1,0 +1,104 @@
+//! `jobforge enqueue`: make a job, or many of a kind.
+
+use std::fs;
+use std::io::Read;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use jiff::Timestamp;
+use jobforge_core::rpc::{enqueue_job, enqueue_jobs};
+use jobforge_core::{Enqueued, Error, NewJob, Payload};
+use serde_json::json;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use crate::cli::EnqueueArgs;
+use crate::config::Config;
+use crate::output::{Output, local, watched};
+use crate::target::{Purpose, Target};
+
+/// Jobs of one statement.
+const BATCH: u32 = 1000;
+
+pub(crate) async fn run(config: &Config, args: EnqueueArgs, output: Output) -> Result<ExitCode> {
+    let target = Target::resolve(config, Purpose::Produce)?;
+    let tenant = target.tenant()?;
+    let count = args.count;
+    let job = new_job(args)?;
+    let client = target.connect().await?;
+    if count > 1 {
+        let ids = enqueue_many(&client, tenant, &job, count).await?;
+        let json = json!({ "count": ids.len(), "ids": ids });
+        output.answer(&json, || format!("enqueued {} jobs of {}", ids.len(), job.job_type))?;
+    } else {
+        let made = enqueue_job(&client, tenant, &job).await?;
+        let json = json!({
+            "id": made.id, "status": made.status, "existing": made.existing, "run_at": made.run_at,
+        });
+        output.answer(&json, || sentence(&job, &made))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn new_job(args: EnqueueArgs) -> Result<NewJob> {
+    let payload = payload(&args.job_type, &args.payload)?;
+    Ok(NewJob {
+        queue: args.queue,
+        priority: args.priority,
+        run_at: args.run_at.or(args.delay.map(|delay| Timestamp::now() + delay)),
+        idempotency_key: args.idempotency_key,
+        dedupe_key: args.dedupe_key,
+        ..NewJob::raw(args.job_type, payload)
+    })
+}
+
+/// The payload's text, as it is: numbers are not to be changed on the way.
+fn payload(job_type: &str, given: &str) -> Result<Payload> {
+    let text = match given.strip_prefix('@') {
+        Some(file) => {
+            fs::read_to_string(file).with_context(|| format!("cannot read the payload in {file}"))?
+        }
+        None if given == "-" => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).context("cannot read the payload from stdin")?;
+            text
+        }
+        None => given.to_owned(),
+    };
+    let parsed: Result<Payload, _> = serde_json::from_str(&text);
+    parsed.map_err(|source| Error::Payload { job_type: job_type.to_owned(), source }.into())
+}
+
+/// In batches, with a bar for whoever watches. What was enqueued before a failure stays.
+async fn enqueue_many(client: &Client, tenant: Uuid, job: &NewJob, count: u32) -> Result<Vec<Uuid>> {
+    let bar = if watched() { ProgressBar::new(u64::from(count)) } else { ProgressBar::hidden() };
+    let mut ids = Vec::with_capacity(usize::try_from(count)?);
+    let mut left = count;
+    while left > 0 {
+        let batch = vec![job.clone(); usize::try_from(left.min(BATCH))?];
+        for answer in enqueue_jobs(client, tenant, &batch).await? {
+            let made = answer.map_err(|refusal| Error::Refused {
+                operation: "enqueue_jobs",
+                code: refusal.code,
+                message: format!("{}, after {} jobs", refusal.reason.replace('_', " "), ids.len()),
+                reason: refusal.reason,
+            })?;
+            ids.push(made.id);
+        }
+        left -= left.min(BATCH);
+        bar.set_position(u64::from(count - left));
+    }
+    bar.finish_and_clear();
+    Ok(ids)
+}
+
+fn sentence(job: &NewJob, made: &Enqueued) -> String {
+    if made.existing {
+        return format!("{} is there already: {} ({})", job.job_type, made.id, made.status);
+    }
+    match job.run_at {
+        Some(_) => format!("enqueued {}: {} (runs at {})", job.job_type, made.id, local(made.run_at)),
+        None => format!("enqueued {}: {}", job.job_type, made.id),
+    }
+}

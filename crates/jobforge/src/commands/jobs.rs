@@ -1,0 +1,170 @@
+//! `jobforge jobs`: look at jobs, cancel them, run them again.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use jiff::Timestamp;
+use jobforge_core::rpc::{cancel_job, get_job, list_attempts, list_jobs, retry_job};
+use jobforge_core::{Attempt, Job, JobFilter, JobSummary};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::cli::{JobsAction, JobsArgs, JobsListArgs};
+use crate::config::Config;
+use crate::output::{Output, local, span, table};
+use crate::target::{Purpose, Target};
+
+pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Result<ExitCode> {
+    let target = Target::resolve(config, Purpose::Produce)?;
+    let tenant = target.tenant()?;
+    let client = target.connect().await?;
+    match args.action {
+        JobsAction::List(args) => {
+            let page = list_jobs(&client, tenant, &filter(args)).await?;
+            output.answer(&page, || {
+                let list = list(&page.jobs);
+                match page.next_cursor {
+                    Some(cursor) => format!("{list}\n\nMore: --cursor {cursor}"),
+                    None => list,
+                }
+            })?;
+        }
+        JobsAction::Show { id } => {
+            let job = get_job(&client, tenant, id).await?;
+            let attempts = list_attempts(&client, tenant, id).await?;
+            output.answer(&json!({ "job": job, "attempts": attempts }), || show(&job, &attempts))?;
+        }
+        JobsAction::Cancel { id, reason } => {
+            let done = cancel_job(&client, tenant, id, reason.as_deref()).await?;
+            let json = json!({ "id": id, "status": done.status, "cancel_requested": done.cancel_requested });
+            output.answer(&json, || match done.cancel_requested {
+                true => format!("{id} is running; its worker was asked to stop it"),
+                false => format!("{id} is {}", done.status),
+            })?;
+        }
+        JobsAction::Retry { id } => {
+            let done = retry_job(&client, tenant, id).await?;
+            let json = json!({ "id": id, "status": done.status, "run_at": done.run_at });
+            output.answer(&json, || format!("{id} is {} and due now", done.status))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn filter(args: JobsListArgs) -> JobFilter {
+    JobFilter {
+        statuses: args.status,
+        job_type: args.job_type,
+        queue: args.queue,
+        limit: args.limit,
+        cursor: args.cursor,
+        ..JobFilter::default()
+    }
+}
+
+fn list(jobs: &[JobSummary]) -> String {
+    if jobs.is_empty() {
+        return "no jobs".to_owned();
+    }
+    let now = Timestamp::now();
+    let rows = jobs.iter().map(|job| {
+        let end = job.finished_at.or((job.status == "running").then_some(now));
+        let took = job.started_at.zip(end).map(|(from, to)| span(from, to));
+        vec![
+            job.id.to_string(),
+            job.job_type.clone(),
+            job.queue.clone(),
+            job.status.clone(),
+            format!("{}/{}", job.failures, job.max_attempts),
+            format!("{} ago", span(job.created_at, now)),
+            took.unwrap_or_else(|| "-".to_owned()),
+            job.error.as_deref().map(first_line).unwrap_or_default(),
+        ]
+    });
+    table(&["id", "type", "queue", "status", "failures", "enqueued", "took", "error"], rows)
+}
+
+/// What fits into a list; the whole error is in `jobs show`.
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+fn show(job: &Job, attempts: &[Attempt]) -> String {
+    let mut lines = vec![format!("{} {}", job.job_type, job.id)];
+    let mut fact = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            lines.push(format!("  {name:<12} {value}"));
+        }
+    };
+    let asked = if job.cancel_requested { " (asked to stop)" } else { "" };
+    fact("status", Some(format!("{}{asked}", job.status)));
+    fact("queue", Some(format!("{}, priority {}", job.queue, job.priority)));
+    fact(
+        "failures",
+        Some(format!("{} of {} allowed, {} deaths", job.failures, job.max_attempts, job.deaths)),
+    );
+    fact("enqueued", Some(format!("{} by {}", local(job.created_at), maker(job))));
+    fact("due", Some(local(job.run_at)));
+    fact("started", job.started_at.map(|at| format!("{}, attempt {}", local(at), job.attempt)));
+    fact("finished", job.finished_at.map(local));
+    fact("worker", job.worker_id.clone());
+    fact("progress", progress(job));
+    fact("dedupe key", job.dedupe_key.clone());
+    fact("correlation", job.correlation_id.clone());
+    fact("payload", Some(job.payload.get().to_owned()));
+    fact("result", job.result.as_ref().map(|result| result.get().to_owned()));
+    fact("error", job.error.clone());
+    if !attempts.is_empty() {
+        lines.push(String::new());
+        lines.push("Attempts".to_owned());
+    }
+    lines.extend(attempts.iter().flat_map(attempt));
+    lines.join("\n")
+}
+
+fn maker(job: &Job) -> String {
+    let by = job.source_ref.as_deref().or(job.created_by.as_deref());
+    by.map_or_else(|| job.source.clone(), |by| format!("{} ({by})", job.source))
+}
+
+fn progress(job: &Job) -> Option<String> {
+    let percent = job.progress_percent?;
+    Some(format!("{percent:.0} % {}", job.progress_message.as_deref().unwrap_or_default()))
+}
+
+#[derive(Deserialize)]
+struct Line {
+    at: Timestamp,
+    level: String,
+    message: String,
+}
+
+fn attempt(attempt: &Attempt) -> Vec<String> {
+    let took =
+        attempt.started_at.zip(attempt.finished_at).map(|(from, to)| format!(" after {}", span(from, to)));
+    let started = attempt.started_at.map(local).unwrap_or_default();
+    let mut lines =
+        vec![format!("  {:>3}  {started}  {}{}", attempt.number, attempt.status, took.unwrap_or_default())];
+    let class = attempt.error_class.as_deref().map(|class| format!(" ({class})")).unwrap_or_default();
+    lines.extend(attempt.error.iter().map(|error| format!("       {error}{class}")));
+    lines.extend(attempt.exit_code.iter().map(|code| format!("       exit code {code}")));
+    for tail in [&attempt.stdout_tail, &attempt.stderr_tail].into_iter().flatten() {
+        lines.extend(tail.lines().map(|line| format!("       | {line}")));
+    }
+    // A log that does not parse is shown as it is, not hidden.
+    match attempt.log.as_ref().map(|log| (log, serde_json::from_str::<Vec<Line>>(log.get()))) {
+        Some((_, Ok(log))) => {
+            lines.extend(
+                log.iter()
+                    .map(|line| format!("       {} {:<5} {}", local(line.at), line.level, line.message)),
+            );
+        }
+        Some((raw, Err(_))) => lines.push(format!("       {raw}")),
+        None => {}
+    }
+    lines
+}

@@ -1,0 +1,244 @@
+//! The settings: one typed tree, read once. Flag over environment over `./jobforge.toml` over default.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use config::{Environment, File, FileFormat, Source};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::cli::Global;
+use crate::failure::Usage;
+
+const DEFAULTS: &str = include_str!("config.default.toml");
+const FILE: &str = "jobforge.toml";
+
+/// Every setting, checked. `config.default.toml` tells what each means.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    pub(crate) database_url: Option<String>,
+    pub(crate) direct_url: Option<String>,
+    pub(crate) tenant: Option<Uuid>,
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) pg_bin: Option<PathBuf>,
+    pub(crate) worker: WorkerSettings,
+    pub(crate) scheduler: SchedulerSettings,
+    pub(crate) log: LogSettings,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkerSettings {
+    pub(crate) queues: Vec<String>,
+    pub(crate) slots: usize,
+    pub(crate) lease_seconds: u16,
+    pub(crate) grace_seconds: u64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SchedulerSettings {
+    pub(crate) lead_every_ms: u64,
+    pub(crate) lead_lease_seconds: u16,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogSettings {
+    pub(crate) format: LogFormat,
+    pub(crate) filter: String,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    Auto,
+    Human,
+    Json,
+}
+
+/// The settings with the place each comes from.
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    layers: Vec<(&'static str, config::Config)>,
+}
+
+impl Settings {
+    /// Reads all places and checks the result.
+    pub(crate) fn load(flags: &Global) -> Result<Settings> {
+        let layers = vec![
+            ("default", layer(File::from_str(DEFAULTS, FileFormat::Toml))?),
+            (FILE, layer(File::new(FILE, FileFormat::Toml).required(false))?),
+            ("DATABASE_URL", layer(Environment::default().source(Some(database_url_alone(env()))))?),
+            ("environment", layer(own_environment(env()))?),
+            ("flag", flag_layer(flags)?),
+        ];
+        Settings::merge(layers).map_err(|error| Usage::new(format!("{error:#}")).into())
+    }
+
+    fn merge(layers: Vec<(&'static str, config::Config)>) -> Result<Settings> {
+        let mut builder = config::Config::builder();
+        for (_, layer) in &layers {
+            builder = builder.add_source(layer.clone());
+        }
+        let config: Config = builder.build()?.try_deserialize().context("the settings are not understood")?;
+        config.validate()?;
+        Ok(Settings { config, layers })
+    }
+
+    /// Where a setting such as `worker.slots` comes from.
+    pub(crate) fn origin(&self, key: &str) -> &'static str {
+        let set = |layer: &&(&str, config::Config)| layer.1.get::<config::Value>(key).is_ok();
+        self.layers.iter().rev().find(set).map_or("not set", |(name, _)| name)
+    }
+}
+
+impl Config {
+    /// Refuses values that cannot work, before anything starts.
+    fn validate(&self) -> Result<()> {
+        for (name, url) in [("database_url", &self.database_url), ("direct_url", &self.direct_url)] {
+            if let Some(url) = url {
+                // The driver's message may repeat the URL, and so its password.
+                url.parse::<tokio_postgres::Config>()
+                    .ok()
+                    .with_context(|| format!("{name} is no Postgres URL"))?;
+            }
+        }
+        let rules = [
+            (!self.worker.queues.is_empty(), "worker.queues must name a queue"),
+            ((1..=10_000).contains(&self.worker.slots), "worker.slots must be 1 to 10000"),
+            ((1..=3600).contains(&self.worker.lease_seconds), "worker.lease_seconds must be 1 to 3600"),
+            (
+                (1..=600).contains(&self.scheduler.lead_lease_seconds),
+                "scheduler.lead_lease_seconds must be 1 to 600",
+            ),
+            (self.scheduler.lead_every_ms > 0, "scheduler.lead_every_ms must be more than 0"),
+            (
+                self.scheduler.lead_every_ms * 2 <= u64::from(self.scheduler.lead_lease_seconds) * 1000,
+                "scheduler.lead_lease_seconds must be at least twice scheduler.lead_every_ms",
+            ),
+        ];
+        if let Some((_, broken)) = rules.iter().find(|(kept, _)| !kept) {
+            bail!("{broken}");
+        }
+        Ok(())
+    }
+}
+
+/// A URL whose password is hidden.
+pub(crate) fn redact(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "***".to_owned() };
+    // A password may stand before the host or among the parameters.
+    let (place, parameters) = rest.split_once('?').map_or((rest, ""), |(place, rest)| (place, rest));
+    let place = match place.rsplit_once('@') {
+        Some((login, host)) => match login.split_once(':') {
+            Some((user, _)) => format!("{user}:***@{host}"),
+            None => format!("{login}@{host}"),
+        },
+        None => place.to_owned(),
+    };
+    let hide = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) if name.contains("password") => format!("{name}=***"),
+        _ => pair.to_owned(),
+    };
+    let parameters: Vec<String> = parameters.split('&').filter(|pair| !pair.is_empty()).map(hide).collect();
+    let mark = if parameters.is_empty() { "" } else { "?" };
+    format!("{scheme}://{place}{mark}{}", parameters.join("&"))
+}
+
+type Variables = config::Map<String, String>;
+
+fn env() -> Variables {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// What many a host sets for its programs.
+fn database_url_alone(env: Variables) -> Variables {
+    env.into_iter().filter(|(name, value)| name == "DATABASE_URL" && !value.is_empty()).collect()
+}
+
+fn own_environment(env: Variables) -> Environment {
+    Environment::with_prefix("JOBFORGE")
+        .prefix_separator("_")
+        .separator("__")
+        .try_parsing(true)
+        .list_separator(",")
+        .with_list_parse_key("worker.queues")
+        .ignore_empty(true)
+        .source(Some(env))
+}
+
+fn layer(source: impl Source + Send + Sync + 'static) -> Result<config::Config> {
+    let built = config::Config::builder().add_source(source).build();
+    built.map_err(|error| Usage::new(error.to_string()).into())
+}
+
+fn flag_layer(flags: &Global) -> Result<config::Config> {
+    let given = [
+        ("database_url", flags.database_url.clone()),
+        ("direct_url", flags.direct_url.clone()),
+        ("tenant", flags.tenant.map(|tenant| tenant.to_string())),
+    ];
+    let mut values: BTreeMap<&str, String> = BTreeMap::new();
+    values.extend(given.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    Ok(config::Config::try_from(&values)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn defaults() -> (&'static str, config::Config) {
+        ("default", layer(File::from_str(DEFAULTS, FileFormat::Toml)).unwrap())
+    }
+
+    fn file(text: &str) -> (&'static str, config::Config) {
+        (FILE, layer(File::from_str(text, FileFormat::Toml)).unwrap())
+    }
+
+    fn environment(pairs: &[(&str, &str)]) -> (&'static str, config::Config) {
+        let env = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        ("environment", layer(own_environment(env)).unwrap())
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file_and_the_file_over_the_default() {
+        let env = environment(&[("JOBFORGE_WORKER__SLOTS", "3"), ("JOBFORGE_WORKER__QUEUES", "a,b")]);
+        let settings =
+            Settings::merge(vec![defaults(), file("[worker]\nslots = 2\nlease_seconds = 9"), env]).unwrap();
+        let worker = &settings.config.worker;
+        assert_eq!((worker.slots, worker.lease_seconds, worker.grace_seconds), (3, 9, 30));
+        assert_eq!(worker.queues, ["a", "b"]);
+        assert_eq!(settings.origin("worker.slots"), "environment");
+        assert_eq!(settings.origin("worker.lease_seconds"), FILE);
+        assert_eq!(settings.origin("worker.grace_seconds"), "default");
+        assert_eq!(settings.origin("tenant"), "not set");
+    }
+
+    #[test]
+    fn unknown_names_and_impossible_values_are_refused() {
+        for text in [
+            "slots = 3",
+            "[worker]\nslot = 3",
+            "[worker]\nslots = 0",
+            "database_url = \"not a url\"",
+            "[scheduler]\nlead_lease_seconds = 3",
+            "[log]\nformat = \"xml\"",
+        ] {
+            assert!(Settings::merge(vec![defaults(), file(text)]).is_err(), "{text}");
+        }
+        assert!(Settings::merge(vec![defaults(), environment(&[("JOBFORGE_SLOTS", "3")])]).is_err());
+    }
+
+    #[test]
+    fn passwords_are_hidden() {
+        assert_eq!(redact("postgres://app:se:cr%40et@db/x"), "postgres://app:***@db/x");
+        assert_eq!(redact("postgres://app@db/x?password=secret&a=1"), "postgres://app@db/x?password=***&a=1");
+        assert_eq!(redact("host=db password=secret"), "***");
+    }
+}

@@ -1,0 +1,15 @@
+//! What `jobforge dev` is made of; `commands/dev.rs` tells the story.
+//!
+//! - `home.rs`: the directory everything lives in, its lock and its files
+//! - `logins.rs`: the logins and their passwords, kept in a file
+//! - `server.rs`: the Postgres, private or given
+//! - `roles.rs`: the roles, the database, the demo tenant
+//! - `mix.rs`: the demo jobs that keep it lively
+//! - `summary.rs`: the line that tells what goes on
+
+pub(crate) mod home;
+pub(crate) mod logins;
+pub(crate) mod mix;
+pub(crate) mod roles;
+pub(crate) mod server;
+pub(crate) mod summary;

@@ -1,0 +1,37 @@
+//! An orderly end: the first Ctrl-C or SIGTERM asks for it, the second one does not wait.
+
+use anyhow::{Context, Result};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The signals that end a process.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// From now on the signals are waited for, instead of ending the process.
+    pub(crate) fn listen() -> Result<Signals> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Signals {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// Returns with the next signal.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    /// Runs an orderly end; `None` if another signal came meanwhile.
+    pub(crate) async fn unless_repeated<T>(&mut self, end: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = end => Some(done),
+            () = self.next() => None,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Which database a command works on, and as whom.
+//!
+//! What is given (flag, environment, file) is used as it is. Without it, a development server that runs here
+//! (`jobforge dev`) is used, with the login that fits what the command does.
+
+use anyhow::Result;
+use jobforge_core::connect::connect;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use crate::config::Config;
+use crate::dev::home::{DevFile, find_dev_file};
+use crate::dev::logins::{APP, OPERATOR, WORKER};
+use crate::failure::Usage;
+
+/// What a command does to the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Enqueues and looks.
+    Produce,
+    /// Claims and reports.
+    Work,
+    /// Leads, registers types and tenants, lists workers.
+    Operate,
+}
+
+/// A database and the login to it.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) url: String,
+    pub(crate) direct_url: Option<String>,
+    tenant: Option<Uuid>,
+}
+
+impl Target {
+    /// The database of the settings, or else of the development server that runs here.
+    pub(crate) fn resolve(config: &Config, purpose: Purpose) -> Result<Target> {
+        if let Some(url) = &config.database_url {
+            return Ok(Target {
+                url: url.clone(),
+                direct_url: config.direct_url.clone(),
+                tenant: config.tenant,
+            });
+        }
+        let dev = find_dev_file(config.data_dir.as_deref()).ok_or_else(|| {
+            Usage::new(
+                "no database: pass --database-url, set JOBFORGE_DATABASE_URL, or run `jobforge dev` in this directory",
+            )
+        })?;
+        let login = match purpose {
+            Purpose::Produce => APP,
+            Purpose::Work => WORKER,
+            Purpose::Operate => OPERATOR,
+        };
+        let DevFile { tenant_id, .. } = dev.read()?;
+        let url = dev.url_as(login)?;
+        tracing::debug!(dir = %dev.dir().display(), login, "uses the development server");
+        Ok(Target { url, direct_url: None, tenant: config.tenant.or(Some(tenant_id)) })
+    }
+
+    /// Connects; the connection ends with the client.
+    pub(crate) async fn connect(&self) -> Result<Client> {
+        let (client, connection) = connect(&self.url).await?;
+        tokio::spawn(connection);
+        Ok(client)
+    }
+
+    /// Whose jobs the command is about.
+    pub(crate) fn tenant(&self) -> Result<Uuid> {
+        self.tenant.ok_or_else(|| Usage::new("no tenant: pass --tenant or set JOBFORGE_TENANT").into())
+    }
+}
