@@ -21,7 +21,10 @@ fn quick_run_measures_every_contender_in_every_workload() {
 
     let table = String::from_utf8(output).unwrap();
     assert!(table.contains("fsync = on"), "the settings are missing:\n{table}");
-    assert!(table.contains("jobforge") && table.contains("raw") && table.contains("graphile"), "a contender is missing:\n{table}");
+    assert!(
+        table.contains("jobforge") && table.contains("raw") && table.contains("graphile"),
+        "a contender is missing:\n{table}"
+    );
 
     let report: Value = serde_json::from_slice(&fs::read(&results).unwrap()).unwrap();
     for contender in ["jobforge", "raw", "graphile"] {

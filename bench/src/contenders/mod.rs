@@ -70,5 +70,9 @@ pub struct Bulk<'a> {
 
 /// All contenders. The first is the subject: the ratios are its figures over each other's.
 pub fn all() -> Vec<Box<dyn Contender>> {
-    vec![Box::new(jobforge::JobForge::default()), Box::new(raw::Raw::default()), Box::new(graphile::Graphile::default())]
+    vec![
+        Box::new(jobforge::JobForge::default()),
+        Box::new(raw::Raw::default()),
+        Box::new(graphile::Graphile::default()),
+    ]
 }
