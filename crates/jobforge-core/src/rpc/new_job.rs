@@ -158,7 +158,8 @@ impl NewJob {
 
     /// Whether it leaves everything but type and payload to its definition.
     pub(crate) fn is_plain(&self) -> bool {
-        let NewJob { job_type: _, payload: _, queue, priority, run_at, idempotency_key, dedupe_key, .. } = self;
+        let NewJob { job_type: _, payload: _, queue, priority, run_at, idempotency_key, dedupe_key, .. } =
+            self;
         let NewJob { id, max_attempts, correlation_id, traceparent, tags, source, source_ref, .. } = self;
         queue.is_none()
             && priority.is_none()
