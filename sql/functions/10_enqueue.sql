@@ -39,7 +39,9 @@ language sql stable
 as $$
   select
     u.ordinality::integer, u.type, u.payload, coalesce(u.queue, d.queue), coalesce(u.priority, d.priority),
-    greatest(u.run_at, p_now), u.idempotency_key, u.dedupe_key, u.id, coalesce(u.max_attempts, d.max_attempts),
+    greatest(u.run_at, p_now), u.idempotency_key,
+    case when length(u.dedupe_key) > 255 then 'sha256:' || encode(sha256(convert_to(u.dedupe_key, 'UTF8')), 'hex')
+      else u.dedupe_key end, u.id, coalesce(u.max_attempts, d.max_attempts),
     u.correlation_id, u.traceparent, u.tags, coalesce(u.source, 'manual'), u.source_ref, d.retention,
     case
       when u.type is null then 'JF001:type_missing'
@@ -51,7 +53,7 @@ as $$
       when u.run_at not between p_now - interval '10 years' and p_now + interval '10 years' then 'JF001:run_at_out_of_range'
       when u.max_attempts not between 1 and 1000 then 'JF001:max_attempts_out_of_range'
       when length(u.idempotency_key) not between 1 and 255 then 'JF001:idempotency_key_length'
-      when length(u.dedupe_key) not between 1 and 255 then 'JF001:dedupe_key_length'
+      when length(u.dedupe_key) not between 1 and 300000 then 'JF001:dedupe_key_length'
       when substr(u.id::text, 15, 1) <> '7' then 'JF001:id_not_version_7'
       when abs(extract(epoch from p_now) * 1000
         - ('x0000' || substr(replace(u.id::text, '-', ''), 1, 12))::bit(64)::bigint) > 86400000 then 'JF001:id_not_recent'

@@ -19,11 +19,11 @@ begin
     cardinality(p_locators));
   if jobforge.lease_lives(p_lease_id, v_now) then
     v_done := jobforge.retire('succeeded', p_lease_id, p_tenant_ids, p_job_ids, p_fences, p_results, null,
-      coalesce(p_locators, jobforge.locate(p_tenant_ids, p_job_ids)), v_now);
+      coalesce(p_locators, jobforge.locate(p_lease_id, p_tenant_ids, p_job_ids)), v_now);
     -- A row that moved since its claim is looked up by its key before it is called stale.
     if p_locators is not null and cardinality(v_done) < v_rows then
       v_done := v_done || jobforge.retire('succeeded', p_lease_id, p_tenant_ids, p_job_ids, p_fences, p_results, null,
-        jobforge.locate(p_tenant_ids, p_job_ids), v_now);
+        jobforge.locate(p_lease_id, p_tenant_ids, p_job_ids), v_now);
     end if;
   end if;
   if cardinality(v_done) = v_rows then
@@ -119,7 +119,7 @@ comment on function jobforge.retire_notes(uuid, uuid, timestamptz) is
   'Moves a finished job''s attempts and logs after it, to be dropped with it.';
 grant execute on function jobforge.retire_notes(uuid, uuid, timestamptz) to jf_fn;
 
-create or replace function jobforge.locate(p_tenant_ids uuid[], p_job_ids uuid[]) returns tid[]
+create or replace function jobforge.locate(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[]) returns tid[]
 language sql volatile
 as $$
   -- Locked, in key order: a row that somebody is changing would move once more before its place is used.
@@ -127,11 +127,12 @@ as $$
   from (select u.tenant_id, u.id, u.at from unnest(p_tenant_ids, p_job_ids) with ordinality as u(tenant_id, id, at)
         order by u.tenant_id, u.id) as r
   left join lateral (
-    select j.ctid from jobforge.jobs j where j.tenant_id = r.tenant_id and j.id = r.id for update) as w on true
+    select j.ctid from jobforge.jobs j 
+    where j.tenant_id = r.tenant_id and j.id = r.id and j.lease_id is not distinct from p_lease_id for update) as w on true
 $$;
-comment on function jobforge.locate(uuid[], uuid[]) is
-  'Where the rows of these jobs are, by their key; they stay there until this transaction ends.';
-grant execute on function jobforge.locate(uuid[], uuid[]) to jf_fn;
+comment on function jobforge.locate(uuid, uuid[], uuid[]) is
+  'Where the rows of these jobs are, by their key, as far as this lease holds them; they stay there until the transaction ends.';
+grant execute on function jobforge.locate(uuid, uuid[], uuid[]) to jf_fn;
 
 create or replace function jobforge.lease_lives(p_lease_id uuid, p_now timestamptz) returns boolean
 language plpgsql volatile

@@ -21,7 +21,7 @@ begin
     return;
   end if;
   perform jobforge.retire('canceled', null, array[p_tenant_id], array[p_job_id], array[v_job.fence], null,
-    left(coalesce(p_reason, v_job.error), 8192), jobforge.locate(array[p_tenant_id], array[p_job_id]), v_now);
+    left(coalesce(p_reason, v_job.error), 8192), jobforge.locate(null, array[p_tenant_id], array[p_job_id]), v_now);
   perform jobforge.audit(p_tenant_id, 'cancel', p_job_id, jsonb_build_object('reason', p_reason), v_now);
   return query select p_job_id, 'canceled', false;
 end

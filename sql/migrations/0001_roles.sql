@@ -15,7 +15,8 @@ begin
     end if;
   end loop;
   foreach v_role in array array['jf_owner', 'jf_fn', 'jf_sys'] loop
-    if not pg_catalog.pg_has_role(current_user, v_role, 'member') then
+    -- From Postgres 16 on, whoever makes a role is a member that may grant it but not use it.
+    if not pg_catalog.pg_has_role(current_user, v_role, 'usage') then
       execute format('grant %I to %I', v_role, current_user);
     end if;
   end loop;

@@ -64,7 +64,8 @@ async fn enqueue_plain<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) -> R
     let row = c
         .query_typed_one(
             "select e.id, e.status, e.existing, e.run_at
-             from jobforge.enqueue_job(set_config('app.tenant_id', $1::text, true)::uuid, $2, $3) as e",
+             from jobforge.enqueue_job(p_tenant_id => set_config('app.tenant_id', $1::text, true)::uuid,
+               p_type => $2, p_payload => $3) as e",
             &[(&tenant, Type::UUID), (&job.job_type, Type::TEXT), (&Json(job.payload.get()), Type::JSONB)],
         )
         .await
