@@ -100,3 +100,15 @@ async fn derived_keys_are_the_same_in_sql_and_in_rust() {
     }
     assert_eq!(dedupe_key(TENANT_A, NOOP, &json("{}")), format!("{NOOP}::{TENANT_A}::{{}}"));
 }
+
+#[tokio::test]
+async fn a_derived_key_may_be_as_long_as_its_payload() {
+    let story = Story::begin().await;
+    let payload = json(&format!("{{\"text\": \"{}\"}}", "x".repeat(5000)));
+    let key = dedupe_key(TENANT_A, NOOP, &payload);
+    let job = NewJob { payload, ..noop() }.dedupe_key(key.as_str());
+    let first = story.enqueue(&job).await;
+    assert!(!first.existing);
+    assert_eq!(story.enqueue(&job).await.id, first.id);
+    assert!(!story.enqueue(&job.clone().dedupe_key(format!("{key} "))).await.existing);
+}

@@ -31,7 +31,7 @@ async fn an_enqueue_is_refused_for_each_thing_wrong_with_it() {
         (noop().max_attempts(0), Code::InvalidArgument, "max_attempts_out_of_range"),
         (noop().max_attempts(i32::MAX), Code::InvalidArgument, "max_attempts_out_of_range"),
         (noop().idempotency_key(""), Code::InvalidArgument, "idempotency_key_length"),
-        (noop().dedupe_key(long.as_str()), Code::InvalidArgument, "dedupe_key_length"),
+        (noop().dedupe_key(""), Code::InvalidArgument, "dedupe_key_length"),
         (noop().id(Uuid::new_v4()), Code::InvalidArgument, "id_not_version_7"),
         (
             noop().id("01800000-0000-7000-8000-000000000000".parse().unwrap()),
