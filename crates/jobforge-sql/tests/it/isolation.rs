@@ -30,8 +30,8 @@ use crate::schema::{
 use verdict::Verdict;
 
 /// A database and one connection for each login; `admin` looks where no login may, and never acts for one.
-pub struct Site {
-    pub db: TestDb,
+pub(crate) struct Site {
+    pub(crate) db: TestDb,
     admin: Client,
     app: Client,
     only_a: Client,
@@ -43,9 +43,9 @@ pub struct Site {
 }
 
 /// A question with a yes or no, and why.
-pub struct Probe {
-    pub name: &'static str,
-    pub run: for<'a> fn(&'a Site) -> Pin<Box<dyn Future<Output = Verdict> + 'a>>,
+pub(crate) struct Probe {
+    pub(crate) name: &'static str,
+    pub(crate) run: for<'a> fn(&'a Site) -> Pin<Box<dyn Future<Output = Verdict> + 'a>>,
 }
 
 macro_rules! probes {
@@ -57,7 +57,7 @@ macro_rules! probes {
 pub(crate) use probes;
 
 /// All probes, by what they look at.
-pub const GROUPS: &[(&str, &[Probe])] = &[
+pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("catalogue", catalogue::PROBES),
     ("tenant setting", tenant_setting::PROBES),
     ("forgetful function", forgetful::PROBES),
@@ -71,7 +71,7 @@ pub const GROUPS: &[(&str, &[Probe])] = &[
 ];
 
 impl Site {
-    pub async fn of(db: TestDb) -> Site {
+    pub(crate) async fn of(db: TestDb) -> Site {
         Site {
             admin: db.connect_super().await,
             app: connect_as(&db, APP).await,
@@ -137,7 +137,7 @@ fn in_queue(queue: &'static str) -> ClaimOptions {
 }
 
 /// Runs probes and returns what each of the red ones found.
-pub async fn red(site: &Site, probes: &[Probe]) -> Vec<String> {
+pub(crate) async fn red(site: &Site, probes: &[Probe]) -> Vec<String> {
     let mut found = Vec::new();
     for probe in probes {
         if let Err(why) = (probe.run)(site).await {

@@ -3,7 +3,7 @@
 //!
 //! The files are read when a test runs: a change to the SQL needs no rebuild and makes a new template.
 
-pub mod calls;
+pub(crate) mod calls;
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,17 +13,17 @@ use jobforge_testkit::{TestDb, connect};
 use tokio_postgres::Client;
 use uuid::{Uuid, uuid};
 
-pub const TENANT_A: Uuid = uuid!("11111111-1111-1111-1111-111111111111");
-pub const TENANT_B: Uuid = uuid!("22222222-2222-2222-2222-222222222222");
+pub(crate) const TENANT_A: Uuid = uuid!("11111111-1111-1111-1111-111111111111");
+pub(crate) const TENANT_B: Uuid = uuid!("22222222-2222-2222-2222-222222222222");
 
 /// The type and queue of most test jobs, and another type of the same queue.
-pub const NOOP: &str = "test.noop";
-pub const OTHER: &str = "test.other";
-pub const QUEUE: &str = "default";
+pub(crate) const NOOP: &str = "test.noop";
+pub(crate) const OTHER: &str = "test.other";
+pub(crate) const QUEUE: &str = "default";
 
 /// Every login of the tests: its name, the role it is a member of, and the tenant it is bound to. The logins
 /// belong to the whole server and look the same for every database of it.
-pub const LOGINS: [(&str, &str, Option<Uuid>); 6] = [
+pub(crate) const LOGINS: [(&str, &str, Option<Uuid>); 6] = [
     (APP, "jf_tenant", None),
     (ONLY_A, "jf_tenant", Some(TENANT_A)),
     (ONLY_B, "jf_tenant", Some(TENANT_B)),
@@ -31,18 +31,18 @@ pub const LOGINS: [(&str, &str, Option<Uuid>); 6] = [
     (WORKER_A, "jf_worker", Some(TENANT_A)),
     (OPERATOR, "jf_operator", None),
 ];
-pub const APP: &str = "jf_test_app";
-pub const ONLY_A: &str = "jf_test_tenant_a";
-pub const ONLY_B: &str = "jf_test_tenant_b";
-pub const WORKER: &str = "jf_test_worker";
-pub const WORKER_A: &str = "jf_test_worker_a";
-pub const OPERATOR: &str = "jf_test_operator";
+pub(crate) const APP: &str = "jf_test_app";
+pub(crate) const ONLY_A: &str = "jf_test_tenant_a";
+pub(crate) const ONLY_B: &str = "jf_test_tenant_b";
+pub(crate) const WORKER: &str = "jf_test_worker";
+pub(crate) const WORKER_A: &str = "jf_test_worker_a";
+pub(crate) const OPERATOR: &str = "jf_test_operator";
 /// A login that nobody registered and that is a member of nothing.
-pub const STRANGER: &str = "jf_test_stranger";
+pub(crate) const STRANGER: &str = "jf_test_stranger";
 
 /// A database with the schema, the logins, tenants A and B, both types, the workers `w1` and `w2`, and the
 /// history's partitions. Nobody leads.
-pub async fn migrated() -> TestDb {
+pub(crate) async fn migrated() -> TestDb {
     let files = sql_files();
     let mut hasher = DefaultHasher::new();
     (&files, include_str!("schema.rs")).hash(&mut hasher);
@@ -55,18 +55,18 @@ pub async fn migrated() -> TestDb {
 }
 
 /// The same from SQL that a mutation changed; fails if the mutation left every file as it was.
-pub async fn mutated(mutate: impl Fn(&str, String) -> String) -> TestDb {
+pub(crate) async fn mutated(mutate: impl Fn(&str, String) -> String) -> TestDb {
     let original = sql_files();
     let files: SqlFiles =
         original.iter().map(|(name, text)| (name.clone(), mutate(name, text.clone()))).collect();
-    assert_ne!(original, files, "the mutation changed nothing: the SQL it looks for is gone");
+    assert!(original != files, "the mutation changed nothing: the SQL it looks for is gone");
     let db = TestDb::blank().await;
     build(&db.connect_super().await, &files).await;
     db
 }
 
 /// A connection as one of the logins.
-pub async fn connect_as(db: &TestDb, login: &str) -> Client {
+pub(crate) async fn connect_as(db: &TestDb, login: &str) -> Client {
     connect(&db.url_as(login, None)).await
 }
 
@@ -166,7 +166,7 @@ fn furniture() -> String {
 }
 
 /// An error as `code (reason): message`, the reason being what stands in DETAIL.
-pub fn told(error: &tokio_postgres::Error) -> String {
+pub(crate) fn told(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(db) => format!("{} ({}): {}", db.code().code(), db.detail().unwrap_or(""), db.message()),
         None => error.to_string(),

@@ -88,14 +88,14 @@ async fn it_learns_nothing_of_a_foreign_job(site: &Site) -> Verdict {
     let mut nobody = foreign.clone();
     nobody.id = uuid::Uuid::new_v4();
     for report in Report::ALL {
-        let about_one = report.send(&site.worker_a, &foreign).await.map_err(code);
-        let about_none = report.send(&site.worker_a, &nobody).await.map_err(code);
+        let about_one = report.send(&site.worker_a, &foreign).await.map_err(|e| code(&e));
+        let about_none = report.send(&site.worker_a, &nobody).await.map_err(|e| code(&e));
         same(&format!("{report:?} on a foreign job and on none"), about_one, about_none)?;
     }
     Ok(())
 }
 
-fn code(error: Error) -> String {
+fn code(error: &Error) -> String {
     error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())
 }
 

@@ -1,6 +1,7 @@
 //! Fences: a report counts only with the lease, the fence and the tenant that the job has now, and only while the lease
 //! lives. Whatever else comes is refused and changes nothing.
 
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
 use super::verdict::{Verdict, same, works};
@@ -22,7 +23,7 @@ probes![
 
 /// Every way in which a worker says something about a job it holds.
 #[derive(Debug, Clone, Copy)]
-pub enum Report {
+pub(crate) enum Report {
     Complete,
     CompleteBatch,
     Fail,
@@ -35,7 +36,7 @@ pub enum Report {
 }
 
 impl Report {
-    pub const ALL: [Report; 9] = [
+    pub(crate) const ALL: [Report; 9] = [
         Report::Complete,
         Report::CompleteBatch,
         Report::Fail,
@@ -48,7 +49,7 @@ impl Report {
     ];
 
     /// Sends it; the answer is the verdict where there is one, else the problem of the job, else what came back.
-    pub async fn send(self, worker: &Client, job: &Held) -> Result<String, Error> {
+    pub(crate) async fn send(self, worker: &Client, job: &Held) -> Result<String, Error> {
         let sql = match self {
             Report::Complete => "jobforge.complete_job($1, $2, $3, $4) as r(verdict)",
             Report::CompleteBatch => {
@@ -80,10 +81,10 @@ impl Report {
 
 /// A report that must be refused, by its error or its verdict, and change nothing. A beat of a living lease may renew
 /// that lease: then only the job is looked at.
-pub async fn refused_report(site: &Site, worker: &Client, report: Report, job: &Held) -> Verdict {
+pub(crate) async fn refused_report(site: &Site, worker: &Client, report: Report, job: &Held) -> Verdict {
     let before = site.picture(job).await?;
     match report.send(worker, job).await {
-        Err(error) if matches!(error.code().map(|c| c.code()), Some("JF006" | "JF007")) => {}
+        Err(error) if matches!(error.code().map(SqlState::code), Some("JF006" | "JF007")) => {}
         Err(error) => return Err(format!("{report:?}: {}", told(&error))),
         Ok(verdict) if ["stale", "unknown", "lost"].contains(&verdict.as_str()) => {}
         Ok(verdict) => return Err(format!("{report:?} with tokens that are not the job's: {verdict}")),

@@ -6,7 +6,7 @@ use super::verdict::{Verdict, works};
 use crate::schema::{TENANT_A, TENANT_B};
 
 /// Every table with tenants' data, partitioned ones by their parent.
-pub const TENANT_TABLES: [&str; 9] = [
+pub(crate) const TENANT_TABLES: [&str; 9] = [
     "jobs",
     "job_history",
     "attempts",
@@ -19,14 +19,14 @@ pub const TENANT_TABLES: [&str; 9] = [
 ];
 
 /// Those of them that a tenant's login may read without a function.
-pub const READABLE: [&str; 7] =
+pub(crate) const READABLE: [&str; 7] =
     ["jobs", "job_history", "attempts", "job_logs", "job_progress", "attempt_history", "log_history"];
 
 /// The id of each tenant's row: the same in both, so that only the tenant tells them apart.
-pub const STORED: &str = "01900000-0000-7000-8000-000000000001";
+pub(crate) const STORED: &str = "01900000-0000-7000-8000-000000000001";
 
 /// One row of each tenant in each of them; twice is as good as once. The job is blocked, so that no claim takes it.
-pub async fn store_rows(site: &Site) -> Verdict {
+pub(crate) async fn store_rows(site: &Site) -> Verdict {
     let mut sql = String::new();
     for tenant in [TENANT_A, TENANT_B] {
         sql.push_str(&format!(

@@ -7,13 +7,13 @@ use tokio_postgres::Error;
 use crate::schema::told;
 
 /// Green, or red with the reason.
-pub type Verdict = Result<(), String>;
+pub(crate) type Verdict = Result<(), String>;
 
 /// Not permitted by the server itself: neither a row nor a refusal of ours.
-pub const DENIED: &str = "42501";
+pub(crate) const DENIED: &str = "42501";
 
 /// The call must be refused with one of these codes; where the code is ours, `JF009 reason` also asks for its reason.
-pub fn refused<T: Debug>(what: &str, call: Result<T, Error>, wanted: &[&str]) -> Verdict {
+pub(crate) fn refused<T: Debug>(what: &str, call: Result<T, Error>, wanted: &[&str]) -> Verdict {
     let error = match call {
         Ok(answer) => return Err(format!("{what}: answered {answer:?} instead of {wanted:?}")),
         Err(error) => error,
@@ -28,16 +28,17 @@ pub fn refused<T: Debug>(what: &str, call: Result<T, Error>, wanted: &[&str]) ->
 }
 
 /// The call must work.
-pub fn works<T>(what: &str, call: Result<T, Error>) -> Result<T, String> {
+pub(crate) fn works<T>(what: &str, call: Result<T, Error>) -> Result<T, String> {
     call.map_err(|error| format!("{what}: {}", told(&error)))
 }
 
 /// Both must be equal.
-pub fn same<T: PartialEq + Debug>(what: &str, found: T, wanted: T) -> Verdict {
+#[allow(clippy::needless_pass_by_value, reason = "what is compared is mostly made for the comparison")]
+pub(crate) fn same<T: PartialEq + Debug>(what: &str, found: T, wanted: T) -> Verdict {
     if found == wanted { Ok(()) } else { Err(format!("{what}: {found:?} instead of {wanted:?}")) }
 }
 
 /// The list of faults must be empty.
-pub fn none<T: Debug>(what: &str, faults: &[T]) -> Verdict {
+pub(crate) fn none<T: Debug>(what: &str, faults: &[T]) -> Verdict {
     if faults.is_empty() { Ok(()) } else { Err(format!("{what}: {faults:?}")) }
 }

@@ -11,40 +11,40 @@ use super::{NOOP, OTHER, QUEUE};
 
 /// A claimed job with the tokens that its reports must carry.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Held {
-    pub lease_id: Uuid,
-    pub tenant_id: Uuid,
-    pub id: Uuid,
-    pub fence: i32,
-    pub kind: String,
-    pub priority: i16,
-    pub claim_no: i64,
-    pub failures: i32,
-    pub deaths: i16,
-    pub solo: bool,
-    pub payload: Value,
+pub(crate) struct Held {
+    pub(crate) lease_id: Uuid,
+    pub(crate) tenant_id: Uuid,
+    pub(crate) id: Uuid,
+    pub(crate) fence: i32,
+    pub(crate) kind: String,
+    pub(crate) priority: i16,
+    pub(crate) claim_no: i64,
+    pub(crate) failures: i32,
+    pub(crate) deaths: i16,
+    pub(crate) solo: bool,
+    pub(crate) payload: Value,
     /// The row's place as text, to be cast back to `tid`.
-    pub locator: String,
+    pub(crate) locator: String,
 }
 
 /// A claim's whole answer; `turn` and `more` stand in its last row.
 #[derive(Debug)]
-pub struct Claim {
-    pub lease_id: Uuid,
-    pub jobs: Vec<Held>,
-    pub turn: Option<Uuid>,
-    pub more: bool,
+pub(crate) struct Claim {
+    pub(crate) lease_id: Uuid,
+    pub(crate) jobs: Vec<Held>,
+    pub(crate) turn: Option<Uuid>,
+    pub(crate) more: bool,
 }
 
 /// What a claim may be told beyond its worker and limit.
 #[derive(Debug, Clone)]
-pub struct ClaimOptions {
-    pub queues: Vec<&'static str>,
-    pub types: Vec<&'static str>,
-    pub lease_id: Option<Uuid>,
-    pub lease_seconds: i32,
-    pub window: Option<i32>,
-    pub cursor: Option<Value>,
+pub(crate) struct ClaimOptions {
+    pub(crate) queues: Vec<&'static str>,
+    pub(crate) types: Vec<&'static str>,
+    pub(crate) lease_id: Option<Uuid>,
+    pub(crate) lease_seconds: i32,
+    pub(crate) window: Option<i32>,
+    pub(crate) cursor: Option<Value>,
 }
 
 impl Default for ClaimOptions {
@@ -61,7 +61,7 @@ impl Default for ClaimOptions {
 }
 
 /// Sets the tenant of this connection, until it is set again.
-pub async fn act_for(client: &Client, tenant: Uuid) -> Result<(), Error> {
+pub(crate) async fn act_for(client: &Client, tenant: Uuid) -> Result<(), Error> {
     client
         .execute("select set_config('app.tenant_id', $1::text, false)", &[&tenant.to_string()])
         .await
@@ -69,7 +69,12 @@ pub async fn act_for(client: &Client, tenant: Uuid) -> Result<(), Error> {
 }
 
 /// Enqueues one job for a tenant, acting for it, and returns its id.
-pub async fn enqueue(client: &Client, tenant: Uuid, kind: &str, payload: Value) -> Result<Uuid, Error> {
+pub(crate) async fn enqueue(
+    client: &Client,
+    tenant: Uuid,
+    kind: &str,
+    payload: Value,
+) -> Result<Uuid, Error> {
     act_for(client, tenant).await?;
     let sql = "select id from jobforge.enqueue_job($1, $2, $3)";
     client.query_one(sql, &[&tenant, &kind, &Json(payload)]).await.map(|row| row.get(0))
@@ -77,7 +82,7 @@ pub async fn enqueue(client: &Client, tenant: Uuid, kind: &str, payload: Value) 
 
 /// Enqueues one job with further named arguments given as SQL, e.g. `p_priority => 20`; returns its id and whether
 /// it existed already.
-pub async fn enqueue_with(
+pub(crate) async fn enqueue_with(
     client: &Client,
     tenant: Uuid,
     kind: &str,
@@ -89,7 +94,12 @@ pub async fn enqueue_with(
 }
 
 /// Enqueues `count` jobs `{"n": 0}`, `{"n": 1}`, … in one batch and returns their ids in order.
-pub async fn enqueue_many(client: &Client, tenant: Uuid, kind: &str, count: i32) -> Result<Vec<Uuid>, Error> {
+pub(crate) async fn enqueue_many(
+    client: &Client,
+    tenant: Uuid,
+    kind: &str,
+    count: i32,
+) -> Result<Vec<Uuid>, Error> {
     act_for(client, tenant).await?;
     let payloads: Vec<Json<Value>> = (0..count).map(|n| Json(json!({ "n": n }))).collect();
     let kinds = vec![kind; payloads.len()];
@@ -99,12 +109,17 @@ pub async fn enqueue_many(client: &Client, tenant: Uuid, kind: &str, count: i32)
 }
 
 /// Claims jobs of both test types from the test queue, on a lease of its own.
-pub async fn claim(client: &Client, worker: &str, limit: i32) -> Result<Vec<Held>, Error> {
+pub(crate) async fn claim(client: &Client, worker: &str, limit: i32) -> Result<Vec<Held>, Error> {
     Ok(claim_with(client, worker, limit, ClaimOptions::default()).await?.jobs)
 }
 
 /// Claims as told.
-pub async fn claim_with(client: &Client, worker: &str, limit: i32, o: ClaimOptions) -> Result<Claim, Error> {
+pub(crate) async fn claim_with(
+    client: &Client,
+    worker: &str,
+    limit: i32,
+    o: ClaimOptions,
+) -> Result<Claim, Error> {
     let sql =
         "select lease_id, tenant_id, id, fence, type, priority, claim_no, failures, deaths, solo, payload,
                       locator::text, turn, more
@@ -143,7 +158,7 @@ fn held(row: &Row) -> Held {
 }
 
 /// Completes one job; the answer is `done` or `already`.
-pub async fn complete(client: &Client, job: &Held) -> Result<String, Error> {
+pub(crate) async fn complete(client: &Client, job: &Held) -> Result<String, Error> {
     let sql = "select jobforge.complete_job($1, $2, $3, $4, $5)";
     let result = Json(json!({ "ok": true }));
     let row = client.query_one(sql, &[&job.lease_id, &job.tenant_id, &job.id, &job.fence, &result]).await?;
@@ -151,7 +166,7 @@ pub async fn complete(client: &Client, job: &Held) -> Result<String, Error> {
 }
 
 /// Completes jobs of one lease in a batch; a verdict per job, in order.
-pub async fn complete_many(client: &Client, jobs: &[Held]) -> Result<Vec<String>, Error> {
+pub(crate) async fn complete_many(client: &Client, jobs: &[Held]) -> Result<Vec<String>, Error> {
     let (tenants, ids, fences) = columns(jobs);
     let sql = "select verdict from jobforge.complete_jobs($1, $2, $3, $4) order by at";
     let rows = client.query(sql, &[&jobs[0].lease_id, &tenants, &ids, &fences]).await?;
@@ -159,14 +174,22 @@ pub async fn complete_many(client: &Client, jobs: &[Held]) -> Result<Vec<String>
 }
 
 /// Fails one job as `retryable`, `permanent` or `canceled`; the verdict and the job's new status.
-pub async fn fail(client: &Client, job: &Held, class: &str) -> Result<(String, Option<String>), Error> {
+pub(crate) async fn fail(
+    client: &Client,
+    job: &Held,
+    class: &str,
+) -> Result<(String, Option<String>), Error> {
     let sql = "select verdict, status from jobforge.fail_job($1, $2, $3, $4, $5, 'told to fail')";
     let row = client.query_one(sql, &[&job.lease_id, &job.tenant_id, &job.id, &job.fence, &class]).await?;
     Ok((row.get(0), row.get(1)))
 }
 
 /// Beats for a lease and these jobs; answers which of them have a problem (`lost`, `canceled`).
-pub async fn beat(client: &Client, lease_id: Uuid, jobs: &[Held]) -> Result<Vec<(Uuid, String)>, Error> {
+pub(crate) async fn beat(
+    client: &Client,
+    lease_id: Uuid,
+    jobs: &[Held],
+) -> Result<Vec<(Uuid, String)>, Error> {
     let (tenants, ids, fences) = columns(jobs);
     let sql = "select id, problem from jobforge.heartbeat($1, $2, $3, $4) where id is not null";
     let rows = client.query(sql, &[&lease_id, &tenants, &ids, &fences]).await?;
@@ -174,7 +197,7 @@ pub async fn beat(client: &Client, lease_id: Uuid, jobs: &[Held]) -> Result<Vec<
 }
 
 /// Gives one job back; its verdict.
-pub async fn release(client: &Client, job: &Held) -> Result<String, Error> {
+pub(crate) async fn release(client: &Client, job: &Held) -> Result<String, Error> {
     let sql =
         "select verdict from jobforge.release_jobs($1, array[$2::uuid], array[$3::uuid], array[$4::integer])";
     let row = client.query_one(sql, &[&job.lease_id, &job.tenant_id, &job.id, &job.fence]).await?;
@@ -182,18 +205,18 @@ pub async fn release(client: &Client, job: &Held) -> Result<String, Error> {
 }
 
 /// Gives back all that a lease holds and ends it.
-pub async fn release_all(client: &Client, lease_id: Uuid) -> Result<(), Error> {
+pub(crate) async fn release_all(client: &Client, lease_id: Uuid) -> Result<(), Error> {
     client.query("select * from jobforge.release_jobs($1)", &[&lease_id]).await.map(drop)
 }
 
 /// Puts one job off by a number of seconds.
-pub async fn snooze(client: &Client, job: &Held, seconds: f64) -> Result<(), Error> {
+pub(crate) async fn snooze(client: &Client, job: &Held, seconds: f64) -> Result<(), Error> {
     let sql = "select jobforge.snooze_job($1, $2, $3, $4, $5)";
     client.query_one(sql, &[&job.lease_id, &job.tenant_id, &job.id, &job.fence, &seconds]).await.map(drop)
 }
 
 /// Takes or keeps the leadership under a name; the term.
-pub async fn lead(operator: &Client, holder: &str) -> Result<i64, Error> {
+pub(crate) async fn lead(operator: &Client, holder: &str) -> Result<i64, Error> {
     operator.query_one("select term from jobforge.lead($1)", &[&holder]).await.map(|row| row.get(0))
 }
 
