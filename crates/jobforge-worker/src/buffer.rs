@@ -40,7 +40,6 @@ struct State {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Level {
     pub(crate) waiting: usize,
-    pub(crate) idle: usize,
     pub(crate) unsettled: usize,
     pub(crate) starts: u64,
 }
@@ -107,7 +106,6 @@ impl Buffer {
         let state = self.lock();
         Level {
             waiting: state.waiting.len(),
-            idle: state.idle,
             unsettled: state.unsettled,
             starts: state.starts,
         }

@@ -74,15 +74,15 @@ impl Holdings {
     pub(crate) fn beats(&self) -> Vec<BeatList> {
         let mut leases = self.lock();
         let beaten = leases.iter_mut().filter_map(|held| {
-            held.jobs.retain(|job| !job.is_settled());
-            let due = !held.jobs.is_empty() || held.lease.is_retiring();
-            (due && held.lease.life() != Life::Lost).then(|| BeatList {
-                lease: held.lease.clone(),
-                jobs: held.jobs.iter().map(|job| job.job_ref()).collect(),
-                through: held.through.filter(|_| !held.lease.keeps_claims()),
-            })
+            let due = held.holds_jobs() || held.lease.is_retiring();
+            (due && held.lease.life() != Life::Lost).then(|| held.beat())
         });
         beaten.collect()
+    }
+
+    /// What a beat for this lease says.
+    pub(crate) fn beat_of(&self, lease: &Lease) -> Option<BeatList> {
+        self.lock().iter_mut().find(|held| held.lease.id == lease.id).map(Held::beat)
     }
 
     /// The first time at which a living lease with jobs runs too close to its end.
@@ -168,6 +168,15 @@ impl Holdings {
 }
 
 impl Held {
+    fn beat(&mut self) -> BeatList {
+        self.jobs.retain(|job| !job.is_settled());
+        BeatList {
+            lease: self.lease.clone(),
+            jobs: self.jobs.iter().map(|job| job.job_ref()).collect(),
+            through: self.through.filter(|_| !self.lease.keeps_claims()),
+        }
+    }
+
     fn holds_jobs(&self) -> bool {
         self.jobs.iter().any(|job| !job.is_settled())
     }

@@ -107,8 +107,6 @@ impl Job {
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) id: Uuid,
-    /// Made by the database for one suspect.
-    pub(crate) solo: bool,
     life: AtomicU8,
     /// No new claims; to be closed once its known jobs are settled.
     retiring: AtomicBool,
@@ -130,10 +128,10 @@ pub(crate) enum Life {
 }
 
 impl Lease {
+    /// One made for a suspect takes no other job, and is closed after it.
     pub(crate) fn new(id: Uuid, solo: bool, good_until: Instant) -> Lease {
         Lease {
             id,
-            solo,
             life: AtomicU8::new(Life::Live as u8),
             retiring: AtomicBool::new(solo),
             keeps_claims: AtomicBool::new(false),

@@ -155,15 +155,23 @@ impl Reporter {
     /// Ends a lease that is not needed any more; jobs on it that this worker never heard of go back.
     async fn close(&mut self, lease: &Lease) -> Result<(), Error> {
         let client = self.link.client().await?;
-        let answer =
-            within(self.engine.config.call_timeout, "release_jobs", rpc::close_lease(&*client, lease.id)).await;
-        match answer {
+        let patience = self.engine.config.call_timeout;
+        let close = async {
+            // A last beat says what is settled, or the database would look for each job since the one before.
+            if let Some(beat) = self.engine.holdings.beat_of(lease) {
+                rpc::heartbeat(&*client, lease.id, Some(&beat.jobs), beat.through).await?;
+            }
+            rpc::close_lease(&*client, lease.id).await
+        };
+        match within(patience, "release_jobs", close).await {
             Err(error) if error.is_transient() => return Err(error),
             Err(error) if error.code() == Some(Code::LeaseLost) => {}
             Err(error) => tracing::error!(lease_id = %lease.id, error = told(&error), "a lease cannot be closed"),
             Ok(()) => {}
         }
         self.engine.holdings.forget(lease);
+        // What came back from it, or the next suspect, may be had now.
+        self.engine.wake.notify_one();
         Ok(())
     }
 

@@ -21,6 +21,9 @@ const FULL: Duration = Duration::from_millis(100);
 /// Full claims in a row after which the mark is taken back.
 const BUSY_CLAIMS: u32 = 3;
 
+/// After this many jobs a beat tells which are settled: whoever reaps a lease looks for all that is not.
+const SETTLE_EVERY: usize = 50_000;
+
 /// The one who claims.
 pub(crate) struct Claimer {
     pub(crate) engine: Arc<Engine>,
@@ -35,6 +38,8 @@ pub(crate) struct Claimer {
     budget: Option<usize>,
     full_claims: u32,
     stuck: bool,
+    /// Jobs claimed since the last beat that was asked for here.
+    unbeaten: usize,
     backoff: Backoff,
 }
 
@@ -56,6 +61,7 @@ impl Claimer {
             budget,
             full_claims: 0,
             stuck: false,
+            unbeaten: 0,
             backoff: Backoff::new(),
         }
     }
@@ -160,6 +166,11 @@ impl Claimer {
         }
         Counters::add(&self.engine.counters.claimed, jobs.len());
         self.budget = self.budget.map(|budget| budget.saturating_sub(jobs.len()));
+        self.unbeaten += jobs.len();
+        if self.unbeaten >= SETTLE_EVERY {
+            self.unbeaten = 0;
+            self.engine.beat_now.notify_one();
+        }
         let refused = self.engine.buffer.push(jobs);
         self.engine.give_back(refused);
         round

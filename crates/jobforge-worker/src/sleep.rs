@@ -89,7 +89,7 @@ impl Claimer {
         loop {
             self.engine.note_round();
             let hears = self.engine.ear.hears();
-            let until = if hears { self.next_look() } else { Instant::now() + LOOK };
+            let until = if hears { self.next_look(Instant::now()) } else { Instant::now() + LOOK };
             let engine = self.engine.clone();
             tokio::select! {
                 biased;
@@ -103,7 +103,8 @@ impl Claimer {
             if self.sleep.marked_at.is_some_and(|at| at.elapsed() >= MARK_AGE) {
                 self.mark().await?;
             }
-            if Instant::now() >= self.next_look() && self.look().await? {
+            let now = Instant::now();
+            if self.next_look(now) <= now && self.look().await? {
                 return Ok(());
             }
         }
@@ -123,8 +124,8 @@ impl Claimer {
 
     /// When this worker should look: as the sentinel each second or when something falls due, else when no
     /// sentinel was heard for too long.
-    fn next_look(&self) -> Instant {
-        let Some(looked_at) = self.sleep.looked_at else { return Instant::now() };
+    fn next_look(&self, now: Instant) -> Instant {
+        let Some(looked_at) = self.sleep.looked_at else { return now };
         if self.sleep.sentinel {
             return looked_at + self.sleep.due_in.unwrap_or(LOOK).clamp(LOOK_LEAST, LOOK);
         }

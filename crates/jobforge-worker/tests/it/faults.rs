@@ -1,1 +1,105 @@
-//! To come.
+//! Connections that break at the worst moment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use jobforge_testkit::{FaultProxy, Mode};
+use jobforge_worker::{Outcome, WorkerConfig};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::support::{Story, echo, eventually};
+
+async fn through_proxy(story: &Story) -> (FaultProxy, WorkerConfig) {
+    let proxy = FaultProxy::start(story.db.cluster_port()).await;
+    let config = WorkerConfig { database_url: proxy.through(&story.tcp_url()), ..story.config() };
+    (proxy, config)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_whose_answer_is_lost_is_repeated_and_counts_once() {
+    let story = Story::begin().await;
+    let (proxy, config) = through_proxy(&story).await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let ran = runs.clone();
+    let worker = story
+        .work(config, move |context, payload| {
+            ran.fetch_add(1, Ordering::SeqCst);
+            echo(context, payload)
+        })
+        .await;
+    proxy.cut_before_answer_to("complete_jobs");
+    let id = story.enqueue(json!(1)).await;
+    story.until(id, "succeeded").await;
+    assert_eq!(proxy.mode(), Mode::Pass, "the answer was lost");
+    eventually("the worker knows it", async || (worker.stats().completed == 1).then_some(())).await;
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert_eq!(story.count("select count(*) from jobforge.job_history").await, 1);
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_whose_answer_is_lost_counts_once() {
+    let story = Story::begin().await;
+    let (proxy, config) = through_proxy(&story).await;
+    let worker = story.work(config, |_, _| async { Ok(Outcome::Retry { error: "again".to_owned() }) }).await;
+    proxy.cut_before_answer_to("fail_jobs");
+    let id = story.enqueue(json!(1)).await;
+    eventually("the worker knows it", async || (worker.stats().failed >= 1).then_some(())).await;
+    worker.shutdown().await;
+    let job = story.job(id).await;
+    assert_eq!(u64::try_from(job.failures).unwrap(), worker.stats().failed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_a_claim_whose_answer_is_lost_go_back_free() {
+    let story = Story::begin().await;
+    let (proxy, config) = through_proxy(&story).await;
+    let open = Arc::new(Notify::new());
+    let waits = open.clone();
+    let worker = story
+        .work(config, move |context, payload| {
+            let waits = waits.clone();
+            async move {
+                if payload == json!("long") {
+                    waits.notified().await;
+                }
+                echo(context, payload).await
+            }
+        })
+        .await;
+    let long = story.enqueue(json!("long")).await;
+    story.until(long, "running").await;
+    proxy.cut_before_answer_to("claim_jobs");
+    let unheard = story.enqueue(json!("unheard")).await;
+    eventually("the answer is lost", async || (proxy.mode() == Mode::Pass).then_some(())).await;
+    // The old lease keeps what runs on it; new work goes to a new one meanwhile.
+    let next = story.enqueue(json!("next")).await;
+    story.until(next, "succeeded").await;
+    assert_eq!(story.job(unheard).await.status, "running");
+    open.notify_one();
+    let began = Instant::now();
+    let job = story.until(unheard, "succeeded").await;
+    assert!(began.elapsed() < Duration::from_secs(10), "without waiting for the lease's end");
+    assert_eq!((job.attempt, job.deaths, job.failures), (2, 0, 0));
+    assert_eq!(story.job(long).await.status, "succeeded");
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_worker_comes_back_from_every_broken_connection() {
+    let story = Story::begin().await;
+    let (proxy, config) = through_proxy(&story).await;
+    let worker = story.work(config, echo).await;
+    for mode in [Mode::Refuse, Mode::Silence] {
+        proxy.set_mode(mode.clone());
+        let id = story.enqueue(json!(1)).await;
+        eventually("the worker notices", async || (!worker.hears()).then_some(())).await;
+        proxy.set_mode(Mode::Pass);
+        story.until(id, "succeeded").await;
+        assert!(worker.last_round() < Duration::from_secs(10), "{mode:?}");
+        eventually("it hears again", async || worker.hears().then_some(())).await;
+    }
+    worker.shutdown().await;
+}

@@ -1,1 +1,250 @@
-//! To come.
+//! Leases: kept alive, found lost, and what may run under them.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use jobforge_testkit::{FaultPoints, FaultProxy, Mode, NOOP};
+use jobforge_worker::{Context, Faults, HandlerError, Outcome, Worker, WorkerConfig};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::support::{PATIENCE, Story, echo, eventually};
+
+/// A worker that can be held at its named points.
+fn faults(points: &FaultPoints) -> Faults {
+    let points = points.clone();
+    Faults::at_points(Arc::new(move |point| {
+        let points = points.clone();
+        async move {
+            let _ = points.hit(point).await;
+        }
+        .boxed()
+    }))
+}
+
+#[test]
+fn a_handler_that_blocks_every_thread_does_not_stop_the_beats() {
+    // The worker's runtime is not the story's: its threads will be blocked.
+    let busy = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let calm = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    calm.block_on(async {
+        let story = Story::begin().await;
+        let ids = story.enqueue_numbers(4).await;
+        let config = WorkerConfig { lease_seconds: 1, ..story.config() };
+        let worker = Worker::builder(config)
+            .handle(NOOP, |_: Context, _: Value| async {
+                let until = Instant::now() + Duration::from_secs(3);
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+                Ok(Outcome::done())
+            })
+            .build()
+            .unwrap();
+        let handle = busy.spawn(async move { worker.start().await }).await.unwrap().unwrap();
+        eventually("all jobs are over", async || {
+            assert_eq!(story.reap().await.deaths, 0);
+            (handle.stats().completed == 4).then_some(())
+        })
+        .await;
+        for id in ids {
+            let job = story.job(id).await;
+            assert_eq!((job.status.as_str(), job.attempt, job.deaths), ("succeeded", 1, 0));
+        }
+        busy.spawn(async move { handle.shutdown().await }).await.unwrap();
+    });
+    busy.shutdown_background();
+}
+
+/// A handler that waits to be stopped at its first attempt and ends well at later ones.
+fn stopped_once(stopped: &Arc<Notify>) -> impl Fn(Context, Value) -> futures_util::future::BoxFuture<'static, jobforge_worker::HandlerResult> + use<> {
+    let stopped = stopped.clone();
+    move |context, _| {
+        let stopped = stopped.clone();
+        async move {
+            if context.attempt() == 1 {
+                context.cancellation().cancelled().await;
+                stopped.notify_one();
+                return Err(HandlerError::new("stopped"));
+            }
+            Ok(Outcome::done())
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_confirmed_beat_handlers_stop_and_report_nothing() {
+    let story = Story::begin().await;
+    let proxy = FaultProxy::start(story.db.cluster_port()).await;
+    let stopped = Arc::new(Notify::new());
+    let config =
+        WorkerConfig { lease_seconds: 2, database_url: proxy.through(&story.tcp_url()), ..story.config() };
+    let worker = story.work(config, stopped_once(&stopped)).await;
+    let id = story.enqueue_numbers(1).await[0];
+    story.until(id, "running").await;
+
+    proxy.set_mode(Mode::Stall);
+    timeout(PATIENCE, stopped.notified()).await.unwrap();
+    assert_eq!(story.job(id).await.status, "running", "nothing is reported");
+    // The database was there all the time and others lived: the lease ends, and the reaper takes the job.
+    let reaped = eventually("the lease is reaped", async || {
+        let reaped = story.reap().await;
+        (reaped.leases > 0).then_some(reaped)
+    })
+    .await;
+    assert_eq!(reaped.deaths, 1);
+    proxy.set_mode(Mode::Pass);
+    let job = story.until(id, "succeeded").await;
+    assert_eq!((job.attempt, job.deaths, job.failures), (2, 1, 0));
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_outage_interrupted_jobs_go_back_free() {
+    let story = Story::begin().await;
+    let proxy = FaultProxy::start(story.db.cluster_port()).await;
+    let stopped = Arc::new(Notify::new());
+    let config =
+        WorkerConfig { lease_seconds: 2, database_url: proxy.through(&story.tcp_url()), ..story.config() };
+    let worker = story.work(config, stopped_once(&stopped)).await;
+    let id = story.enqueue_numbers(1).await[0];
+    story.until(id, "running").await;
+
+    proxy.set_mode(Mode::Stall);
+    timeout(PATIENCE, stopped.notified()).await.unwrap();
+    // Nobody gave a sign of life for a minute: that was an outage, and the lease lives on.
+    story.db.advance_clock(60.0).await;
+    proxy.set_mode(Mode::Pass);
+    let job = story.until(id, "succeeded").await;
+    assert_eq!((job.attempt, job.deaths, job.failures), (2, 0, 0));
+    assert_eq!(worker.stats().released, 1);
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_that_comes_after_the_lease_is_dropped() {
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    let config = WorkerConfig { lease_seconds: 1, faults: faults(&points), ..story.config() };
+    points.pause("beat");
+    let go_on = Arc::new(Notify::new());
+    let waits = go_on.clone();
+    // A zombie: it pays no heed to its cancellation.
+    let config = WorkerConfig { stop_grace: PATIENCE, ..config };
+    let zombie = story
+        .work(config, move |context, payload| {
+            let waits = waits.clone();
+            async move {
+                waits.notified().await;
+                echo(context, payload).await
+            }
+        })
+        .await;
+    let id = story.enqueue_numbers(1).await[0];
+    story.until(id, "running").await;
+    eventually("the lease is reaped", async || (story.reap().await.deaths == 1).then_some(())).await;
+    let honest = story.work(story.config(), |_, _| async { Ok(Outcome::complete("honest")?) }).await;
+    story.until(id, "succeeded").await;
+
+    go_on.notify_one();
+    points.resume("beat");
+    eventually("the zombie's outcome is dropped", async || (zombie.stats().lost == 1).then_some(())).await;
+    let job = story.job(id).await;
+    assert_eq!((job.result.unwrap().get(), job.attempt, job.deaths), ("\"honest\"", 2, 1));
+    assert_eq!(zombie.stats().completed, 0);
+    zombie.shutdown().await;
+    honest.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_jobs_start_unreported_than_the_lease_was_told() {
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    points.pause("report");
+    let started = Arc::new(AtomicUsize::new(0));
+    let starts = started.clone();
+    let config = WorkerConfig { slots: 4, report_group: 8, faults: faults(&points), ..story.config() };
+    let window = config.window();
+    story.enqueue_numbers(1000).await;
+    let worker = story
+        .work(config, move |context, payload| {
+            starts.fetch_add(1, Ordering::SeqCst);
+            echo(context, payload)
+        })
+        .await;
+    eventually("the window is full", async || (started.load(Ordering::SeqCst) == window).then_some(())).await;
+    let told = story.count("select max(window_size)::bigint from jobforge.leases").await;
+    assert_eq!(usize::try_from(told).unwrap(), window);
+    points.resume("report");
+    eventually("all are over", async || (worker.stats().completed == 1000).then_some(())).await;
+    assert_eq!(worker.stats().unreported_most, window);
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn suspects_run_one_at_a_time_on_leases_of_their_own() {
+    let story = Story::begin().await;
+    let ids = story.enqueue_numbers(5).await;
+    let suspects = [ids[1], ids[2], ids[4]];
+    let admin = story.db.connect_super().await;
+    for id in suspects {
+        admin.execute("update jobforge.jobs set deaths = 2, fence = 2 where id = $1", &[&id]).await.unwrap();
+    }
+    let (running, overlap) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let leases = Arc::new(Mutex::new(std::collections::HashSet::new()));
+    let (beside, overlapped, seen) = (running.clone(), overlap.clone(), leases.clone());
+    let worker = story
+        .work(story.config(), move |context, _| {
+            let (beside, overlapped, seen) = (beside.clone(), overlapped.clone(), seen.clone());
+            async move {
+                seen.lock().unwrap().insert(context.lease());
+                if suspects.contains(&context.job_id()) {
+                    overlapped.fetch_or(beside.fetch_add(1, Ordering::SeqCst) > 0, Ordering::SeqCst);
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    beside.fetch_sub(1, Ordering::SeqCst);
+                }
+                Ok(Outcome::done())
+            }
+        })
+        .await;
+    for id in ids {
+        story.until(id, "succeeded").await;
+    }
+    assert!(!overlap.load(Ordering::SeqCst));
+    assert_eq!(leases.lock().unwrap().len(), 4);
+    eventually("their leases are closed", async || {
+        (story.count("select count(*) from jobforge.leases where solo").await == 0).then_some(())
+    })
+    .await;
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_stuck_before_long_jobs_gives_its_buffer_back() {
+    let story = Story::begin().await;
+    let open = Arc::new(Notify::new());
+    let waits = open.clone();
+    let config = WorkerConfig { slots: 1, ..story.config() };
+    let stuck = story
+        .work(config, move |_, _| {
+            let waits = waits.clone();
+            async move {
+                waits.notified().await;
+                Ok(Outcome::done())
+            }
+        })
+        .await;
+    let ids = story.enqueue_numbers(2).await;
+    eventually("both are claimed", async || (stuck.stats().claimed == 2).then_some(())).await;
+    let other = story.work(story.config(), echo).await;
+    let job = story.until(ids[1], "succeeded").await;
+    assert_eq!((job.attempt, job.deaths), (2, 0));
+    open.notify_one();
+    story.until(ids[0], "succeeded").await;
+    stuck.shutdown().await;
+    other.shutdown().await;
+}

@@ -1,1 +1,125 @@
-//! To come.
+//! How a worker stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jobforge_worker::{Context, HandlerError, Outcome, WorkerConfig};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::support::{PATIENCE, Story, eventually};
+
+/// A handler that says that it began, and ends when it is let go or told to stop.
+struct Gate {
+    begun: Notify,
+    open: Notify,
+    stopped: Notify,
+}
+
+fn gate() -> Arc<Gate> {
+    Arc::new(Gate { begun: Notify::new(), open: Notify::new(), stopped: Notify::new() })
+}
+
+impl Gate {
+    async fn pass(&self, context: &Context) -> Result<Outcome, HandlerError> {
+        self.begun.notify_one();
+        tokio::select! {
+            () = self.open.notified() => Ok(Outcome::done()),
+            () = context.cancellation().cancelled() => {
+                self.stopped.notify_one();
+                Err(HandlerError::new("told to stop"))
+            }
+        }
+    }
+}
+
+async fn start(story: &Story, config: WorkerConfig, gate: &Arc<Gate>) -> Arc<jobforge_worker::WorkerHandle> {
+    let gate = gate.clone();
+    let handler = move |context: Context, _: Value| {
+        let gate = gate.clone();
+        async move { gate.pass(&context).await }
+    };
+    Arc::new(story.work(config, handler).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_may_end_and_what_waits_goes_back_free() {
+    let story = Story::begin().await;
+    let ids = story.enqueue_numbers(2).await;
+    let gate = gate();
+    let worker = start(&story, WorkerConfig { slots: 1, ..story.config() }, &gate).await;
+    timeout(PATIENCE, gate.begun.notified()).await.unwrap();
+    eventually("the second job is claimed too", async || (worker.stats().buffered == 1).then_some(())).await;
+
+    let stopping = tokio::spawn({
+        let worker = worker.clone();
+        async move { worker.shutdown().await }
+    });
+    let given_back = story.until(ids[1], "queued").await;
+    assert_eq!((given_back.attempt, given_back.failures, given_back.deaths), (1, 0, 0));
+    assert!(!stopping.is_finished());
+    gate.open.notify_one();
+    timeout(PATIENCE, stopping).await.unwrap().unwrap();
+    assert_eq!(story.job(ids[0]).await.status, "succeeded");
+    assert_eq!(story.count("select count(*) from jobforge.leases").await, 0);
+    assert_eq!(story.count("select count(*) from jobforge.sleepers").await, 0);
+    assert_eq!(story.count("select count(*) from jobforge.workers where stopped_at is not null").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_grace_handlers_are_interrupted_and_their_jobs_go_back_free() {
+    let story = Story::begin().await;
+    let id = story.enqueue_numbers(1).await[0];
+    let gate = gate();
+    let worker = start(&story, WorkerConfig { grace_seconds: 0, ..story.config() }, &gate).await;
+    timeout(PATIENCE, gate.begun.notified()).await.unwrap();
+    timeout(PATIENCE, worker.shutdown()).await.unwrap();
+    timeout(PATIENCE, gate.stopped.notified()).await.unwrap();
+    let job = story.job(id).await;
+    assert_eq!((job.status.as_str(), job.failures, job.deaths), ("queued", 0, 0));
+    assert_eq!(worker.stats().released, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_call_waits_for_no_handler() {
+    let story = Story::begin().await;
+    let id = story.enqueue_numbers(1).await[0];
+    let gate = gate();
+    let worker = start(&story, WorkerConfig { grace_seconds: 3600, ..story.config() }, &gate).await;
+    timeout(PATIENCE, gate.begun.notified()).await.unwrap();
+    let patient = tokio::spawn({
+        let worker = worker.clone();
+        async move { worker.shutdown().await }
+    });
+    assert!(timeout(Duration::from_millis(300), worker.ended()).await.is_err());
+    timeout(PATIENCE, worker.shutdown()).await.unwrap();
+    timeout(PATIENCE, patient).await.unwrap().unwrap();
+    assert_eq!(story.job(id).await.status, "queued");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_handler_never_yields_goes_back_with_its_lease() {
+    let story = Story::begin().await;
+    let id = story.enqueue_numbers(1).await[0];
+    let begun = Arc::new(Notify::new());
+    let says = begun.clone();
+    let config = WorkerConfig { grace_seconds: 0, ..story.config() };
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Arc::new(std::sync::Mutex::new(blocked));
+    let worker = story
+        .work(config, move |_, _| {
+            let (says, blocked) = (says.clone(), blocked.clone());
+            async move {
+                says.notify_one();
+                let _ = blocked.lock().unwrap().recv();
+                Ok(Outcome::done())
+            }
+        })
+        .await;
+    timeout(PATIENCE, begun.notified()).await.unwrap();
+    timeout(PATIENCE, worker.shutdown()).await.unwrap();
+    let job = story.job(id).await;
+    assert_eq!((job.status.as_str(), job.failures, job.deaths), ("queued", 0, 0));
+    drop(release);
+}

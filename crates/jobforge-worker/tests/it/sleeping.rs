@@ -1,1 +1,106 @@
-//! To come.
+//! Workers without work.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use jobforge_core::NewJob;
+use jobforge_testkit::{FaultProxy, Mode, NOOP};
+use jobforge_worker::{WorkerConfig, WorkerHandle};
+use serde_json::json;
+
+use crate::support::{Story, echo, eventually};
+
+async fn asleep(story: &Story, workers: &[&WorkerHandle]) {
+    eventually("the workers sleep", async || {
+        let marked = story.count("select count(*) from jobforge.sleepers").await;
+        let all = usize::try_from(marked).unwrap() == workers.len();
+        (all && workers.iter().all(|worker| worker.hears())).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enqueue_wakes_a_sleeper() {
+    let story = Story::begin().await;
+    let worker = story.work(story.config(), echo).await;
+    asleep(&story, &[&worker]).await;
+    let began = Instant::now();
+    for n in 0..20 {
+        let id = story.enqueue(json!(n)).await;
+        story.until(id, "succeeded").await;
+    }
+    // By looks alone, one a second, this would take ten seconds at least.
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_falls_due_is_found_without_a_notification() {
+    let story = Story::begin().await;
+    let worker = story.work(story.config(), echo).await;
+    asleep(&story, &[&worker]).await;
+    let due = Timestamp::now() + Duration::from_millis(1500);
+    let id = story.enqueue_job(NewJob::new(NOOP, &1).unwrap().run_at(due)).await;
+    let job = story.until(id, "succeeded").await;
+    let late = job.started_at.unwrap().duration_since(due);
+    assert!(late.as_millis() < 1500, "started {late} late");
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_listener_the_worker_polls() {
+    let story = Story::begin().await;
+    let proxy = FaultProxy::start(story.db.cluster_port()).await;
+    proxy.set_mode(Mode::Refuse);
+    let config = WorkerConfig { direct_url: Some(proxy.through(&story.tcp_url())), ..story.config() };
+    let worker = story.work(config, echo).await;
+    for n in 0..3 {
+        let id = story.enqueue(json!(n)).await;
+        story.until(id, "succeeded").await;
+    }
+    assert!(!worker.hears());
+    // A worker that hears nothing does not ask to be woken.
+    assert_eq!(story.count("select count(*) from jobforge.sleepers").await, 0);
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_that_went_silent_is_noticed() {
+    let story = Story::begin().await;
+    let proxy = FaultProxy::start(story.db.cluster_port()).await;
+    let config = WorkerConfig { direct_url: Some(proxy.through(&story.tcp_url())), ..story.config() };
+    let deaf = story.work(config, echo).await;
+    let hearing = story.work(WorkerConfig { queues: vec!["elsewhere".to_owned()], ..story.config() }, echo).await;
+    asleep(&story, &[&deaf, &hearing]).await;
+    proxy.set_mode(Mode::Silence);
+    let began = Instant::now();
+    let id = story.enqueue(json!(1)).await;
+    story.until(id, "succeeded").await;
+    assert!(began.elapsed() < Duration::from_secs(7), "{:?}", began.elapsed());
+    deaf.shutdown().await;
+    hearing.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serial_idle_workers_cost_one_look_a_second_together() {
+    let story = Story::begin().await;
+    let proxy = FaultProxy::start(story.db.cluster_port()).await;
+    let url = proxy.through(&story.tcp_url());
+    let config = WorkerConfig { database_url: url, ..story.config() };
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        workers.push(story.work(config.clone(), echo).await);
+    }
+    asleep(&story, &workers.iter().collect::<Vec<_>>()).await;
+    let sent = || proxy.connections().iter().map(|connection| connection.to_server).sum::<u64>();
+    // One of them becomes the sentinel first.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let before = sent();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    // A look takes some 200 bytes on its way; four workers looking each for itself would send 20.
+    let looks = (sent() - before) / 200;
+    assert!((3..=9).contains(&looks), "{looks} looks in five seconds");
+    for worker in workers {
+        worker.shutdown().await;
+    }
+}
