@@ -104,11 +104,7 @@ impl Buffer {
 
     pub(crate) fn level(&self) -> Level {
         let state = self.lock();
-        Level {
-            waiting: state.waiting.len(),
-            unsettled: state.unsettled,
-            starts: state.starts,
-        }
+        Level { waiting: state.waiting.len(), unsettled: state.unsettled, starts: state.starts }
     }
 
     /// The most jobs that were ever started and not settled at a time.

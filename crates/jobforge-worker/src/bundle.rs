@@ -98,7 +98,10 @@ impl Bundle {
 
     pub(crate) fn is_empty(&self) -> bool {
         let Bundle { completions, failures, releases, snoozes, .. } = self;
-        completions.jobs.is_empty() && failures.jobs.is_empty() && releases.jobs.is_empty() && snoozes.jobs.is_empty()
+        completions.jobs.is_empty()
+            && failures.jobs.is_empty()
+            && releases.jobs.is_empty()
+            && snoozes.jobs.is_empty()
     }
 
     /// Gives everything up: the lease is gone.
@@ -124,7 +127,9 @@ impl Bundle {
         let Batch { jobs, rows } = &mut self.completions;
         let answer = match call.complete(&self.lease, rows).await {
             // One row may have spoiled the group: each is sent alone.
-            Err(error) if !error.is_transient() && rows.len() > 1 => call.complete_each(&self.lease, rows).await?,
+            Err(error) if !error.is_transient() && rows.len() > 1 => {
+                call.complete_each(&self.lease, rows).await?
+            }
             Err(error) if !error.is_transient() => vec![Err(error)],
             answer => answer?.into_iter().map(Ok).collect(),
         };
@@ -135,9 +140,14 @@ impl Bundle {
                     Counters::add(&call.counters.completed, 1);
                     self.settled.settle(&entry);
                 }
-                Ok(Verdict::Invalid) if fits(&row) && entry.job.retry_report() => self.completions.push(entry, row),
+                Ok(Verdict::Invalid) if fits(&row) && entry.job.retry_report() => {
+                    self.completions.push(entry, row)
+                }
                 Ok(Verdict::Invalid) => {
-                    let failure = refused(&row, "the result cannot be stored: it is too large or holds what JSON in Postgres cannot");
+                    let failure = refused(
+                        &row,
+                        "the result cannot be stored: it is too large or holds what JSON in Postgres cannot",
+                    );
                     self.failures.push(entry, failure);
                 }
                 Ok(verdict) => self.settled.stale(&entry, verdict, call.counters),
@@ -187,7 +197,9 @@ impl Bundle {
     async fn send_failures(&mut self, call: Call<'_>) -> Result<(), Error> {
         let Batch { jobs, rows } = &mut self.failures;
         let answer = match call.fail(&self.lease, rows).await {
-            Err(error) if !error.is_transient() && rows.len() > 1 => call.fail_each(&self.lease, rows).await?,
+            Err(error) if !error.is_transient() && rows.len() > 1 => {
+                call.fail_each(&self.lease, rows).await?
+            }
             Err(error) if !error.is_transient() => vec![Err(error)],
             answer => answer?.into_iter().map(Ok).collect(),
         };
@@ -244,7 +256,11 @@ impl Call<'_> {
         within(self.patience, "complete_jobs", rpc::complete_jobs(self.client, lease.id, rows)).await
     }
 
-    async fn complete_each(&self, lease: &Lease, rows: &[Completion]) -> Result<Vec<Result<Verdict, Error>>, Error> {
+    async fn complete_each(
+        &self,
+        lease: &Lease,
+        rows: &[Completion],
+    ) -> Result<Vec<Result<Verdict, Error>>, Error> {
         let mut verdicts = Vec::new();
         for row in rows.chunks(1) {
             verdicts.push(alone(self.complete(lease, row).await)?);

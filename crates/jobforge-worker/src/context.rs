@@ -127,7 +127,8 @@ impl Context {
 fn child_of(traceparent: &str, span: u64) -> Option<String> {
     let mut parts = traceparent.split('-');
     let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let is_hex = |part: &str, length| part.len() == length && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_hex =
+        |part: &str, length| part.len() == length && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     let well_formed = is_hex(version, 2) && is_hex(trace, 32) && is_hex(parent, 16) && is_hex(flags, 2);
     // An all-zero span is no span.
     well_formed.then(|| format!("{version}-{trace}-{:016x}-{flags}", span.max(1)))

@@ -40,7 +40,7 @@ pub(crate) fn start(engine: Arc<Engine>, over: CancellationToken) -> io::Result<
 
 /// Beats at a fixed rate, whenever somebody asks, and again soon after a beat that failed.
 async fn beat(engine: &Engine) {
-    let mut link = Link::new(&engine.config.database_url);
+    let mut link = Link::new(&engine.config);
     let mut backoff = Backoff::new();
     let mut ticks = interval(engine.config.heartbeat_interval());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);

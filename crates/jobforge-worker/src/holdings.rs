@@ -64,7 +64,9 @@ impl Holdings {
                 held.jobs.pop_front();
             }
             // Behind a long job short ones come and go.
-            if held.jobs.len() > 64 && held.jobs.iter().filter(|job| job.is_settled()).count() > held.jobs.len() / 2 {
+            if held.jobs.len() > 64
+                && held.jobs.iter().filter(|job| job.is_settled()).count() > held.jobs.len() / 2
+            {
                 held.jobs.retain(|job| !job.is_settled());
             }
         }
@@ -139,9 +141,9 @@ impl Holdings {
     pub(crate) fn closable(&self) -> Vec<Arc<Lease>> {
         let mut leases = self.lock();
         leases.retain(|held| held.lease.life() != Life::Lost || held.holds_jobs());
-        let over = leases.iter().filter(|held| {
-            held.lease.is_retiring() && held.lease.life() == Life::Live && !held.holds_jobs()
-        });
+        let over = leases
+            .iter()
+            .filter(|held| held.lease.is_retiring() && held.lease.life() == Life::Live && !held.holds_jobs());
         over.map(|held| held.lease.clone()).collect()
     }
 

@@ -46,9 +46,9 @@ mod stats;
 mod supervise;
 mod worker;
 
+pub use config::WorkerConfig;
 #[doc(hidden)]
 pub use config::{FaultHook, Faults};
-pub use config::WorkerConfig;
 pub use context::Context;
 pub use jobforge_core::Level;
 pub use outcome::{Exit, HandlerError, HandlerResult, Outcome};

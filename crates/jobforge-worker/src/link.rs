@@ -11,10 +11,14 @@ use jobforge_core::{Error, connect};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
+use crate::config::WorkerConfig;
+
 /// A connection and how to make it.
 #[derive(Debug)]
 pub(crate) struct Link {
     url: String,
+    /// How long a new connection may take.
+    patience: Duration,
     open: Option<Open>,
     /// Connections made so far.
     made: u64,
@@ -27,8 +31,8 @@ struct Open {
 }
 
 impl Link {
-    pub(crate) fn new(url: &str) -> Link {
-        Link { url: url.to_owned(), open: None, made: 0 }
+    pub(crate) fn new(config: &WorkerConfig) -> Link {
+        Link { url: config.database_url.clone(), patience: config.call_timeout, open: None, made: 0 }
     }
 
     /// The client; connects if there is none.
@@ -39,7 +43,7 @@ impl Link {
             return Ok(open.client.clone());
         }
         self.open = None;
-        let (client, connection) = connect::connect(&self.url).await?;
+        let (client, connection) = within(self.patience, "connect", connect::connect(&self.url)).await?;
         // How a connection ended, the calls on it tell.
         let driver = tokio::spawn(async move {
             let _ = connection.await;

@@ -27,7 +27,10 @@ pub(crate) async fn listen(engine: &Engine) {
         engine.wake.notify_one();
         match answer {
             Ok(()) => {
-                tracing::warn!(worker_id = engine.worker_id(), "no notifications arrive: polling each second");
+                tracing::warn!(
+                    worker_id = engine.worker_id(),
+                    "no notifications arrive: polling each second"
+                );
                 sleep(DEAF_PAUSE).await;
             }
             Err(error) => {
@@ -41,9 +44,10 @@ pub(crate) async fn listen(engine: &Engine) {
 /// Listens on one connection until it is lost; returns without an error when it is deaf.
 async fn hear(engine: &Engine, backoff: &mut Backoff) -> Result<(), Error> {
     let url = engine.config.direct_url.as_ref().unwrap_or(&engine.config.database_url);
-    let mut listener = Listener::connect(url, &[WAKE, CANCEL, TICK]).await?;
+    let patience = engine.config.call_timeout;
+    let mut listener = within(patience, "listen", Listener::connect(url, &[WAKE, CANCEL, TICK])).await?;
     loop {
-        if !within(engine.config.call_timeout, "listen", listener.test()).await? {
+        if !within(patience, "listen", listener.test()).await? {
             return Ok(());
         }
         if !engine.ear.hears() {

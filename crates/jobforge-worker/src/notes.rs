@@ -64,8 +64,9 @@ impl Said {
     /// connection is gone, since repeating a line could double it.
     pub(crate) async fn send(&self, client: &Client, patience: Duration) -> Result<(), Error> {
         let (lease, job) = (self.job.lease.id, self.job.job_ref());
-        let mut answer =
-            within(patience, "append_log", rpc::append_log(client, lease, job, &self.lines)).await.map(|_| ());
+        let mut answer = within(patience, "append_log", rpc::append_log(client, lease, job, &self.lines))
+            .await
+            .map(|_| ());
         if let (Ok(()), Some((percent, message))) = (&answer, &self.progress) {
             let call = rpc::report_progress(client, lease, job, *percent, message);
             answer = within(patience, "report_progress", call).await;

@@ -29,7 +29,7 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     pub(crate) fn new(engine: Arc<Engine>, inboxes: Inboxes) -> Reporter {
-        let link = Link::new(&engine.config.database_url);
+        let link = Link::new(&engine.config);
         let (group, said, bundles) = (Vec::new(), Vec::new(), Vec::new());
         Reporter { engine, link, inboxes, group, said, bundles, backoff: Backoff::new() }
     }
@@ -166,7 +166,9 @@ impl Reporter {
         match within(patience, "release_jobs", close).await {
             Err(error) if error.is_transient() => return Err(error),
             Err(error) if error.code() == Some(Code::LeaseLost) => {}
-            Err(error) => tracing::error!(lease_id = %lease.id, error = told(&error), "a lease cannot be closed"),
+            Err(error) => {
+                tracing::error!(lease_id = %lease.id, error = told(&error), "a lease cannot be closed")
+            }
             Ok(()) => {}
         }
         self.engine.holdings.forget(lease);
@@ -187,7 +189,11 @@ impl Reporter {
     }
 
     async fn pause(&mut self, error: &Error) {
-        tracing::warn!(worker_id = self.engine.worker_id(), error = told(error), "reports wait for the database");
+        tracing::warn!(
+            worker_id = self.engine.worker_id(),
+            error = told(error),
+            "reports wait for the database"
+        );
         sleep(self.backoff.next_delay()).await;
         // Leases may have been lost meanwhile, whether or not the database answers.
         for bundle in self.bundles.iter_mut().filter(|bundle| bundle.lease.life() == Life::Lost) {

@@ -133,7 +133,8 @@ impl Claimer {
             cursor: &self.cursor,
         };
         let sent = Instant::now();
-        let answer = within(engine.config.call_timeout, "claim_jobs", rpc::claim_jobs(&*client, &request)).await;
+        let answer =
+            within(engine.config.call_timeout, "claim_jobs", rpc::claim_jobs(&*client, &request)).await;
         self.link.heed(&answer);
         match answer {
             Ok(claimed) => Ok(self.adopt(claimed, sent)),
@@ -152,13 +153,18 @@ impl Claimer {
             return round;
         }
         let good_until = sent + self.engine.config.lease();
-        let lease = self.lease.get_or_insert_with(|| Arc::new(Lease::new(claimed.lease_id, false, good_until)));
+        let lease =
+            self.lease.get_or_insert_with(|| Arc::new(Lease::new(claimed.lease_id, false, good_until)));
         let on = |job: &ClaimedJob| match job.lease_id == lease.id {
             true => lease.clone(),
             false => Arc::new(Lease::new(job.lease_id, job.solo, good_until)),
         };
-        let jobs: Vec<Arc<Job>> =
-            claimed.jobs.into_iter().map(|job| (on(&job), job)).map(|(lease, job)| Arc::new(Job::new(job, lease))).collect();
+        let jobs: Vec<Arc<Job>> = claimed
+            .jobs
+            .into_iter()
+            .map(|job| (on(&job), job))
+            .map(|(lease, job)| Arc::new(Job::new(job, lease)))
+            .collect();
         let holdings = &self.engine.holdings;
         holdings.adopt(lease, jobs.iter().filter(|job| job.lease.id == lease.id).cloned());
         for job in jobs.iter().filter(|job| job.lease.id != lease.id) {
@@ -266,6 +272,10 @@ impl Claimer {
         }
         tracing::warn!(worker_id = self.engine.worker_id(), error = told(error), "a claim failed");
         self.sleep.unmark();
+        if error.is_connection() {
+            // What broke this connection may have silenced the listener's.
+            self.engine.ear.doubted.notify_one();
+        }
         tokio::select! {
             () = sleep(self.backoff.next_delay()) => {}
             () = self.engine.reached(Phase::Draining) => {}

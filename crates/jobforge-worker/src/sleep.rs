@@ -131,7 +131,9 @@ impl Claimer {
         }
         let heard_at = self.engine.ear.last_tick().map_or(looked_at, |tick| tick.max(looked_at));
         // A share of its own for each worker, so that not all take over at once.
-        let spread = Duration::from_millis(u64::from(self.engine.worker_id().bytes().map(u32::from).sum::<u32>() % 500));
+        let spread = Duration::from_millis(u64::from(
+            self.engine.worker_id().bytes().map(u32::from).sum::<u32>() % 500,
+        ));
         heard_at + SILENCE + spread
     }
 

@@ -74,7 +74,7 @@ impl Worker {
 
     async fn launch(&self, budget: Option<usize>) -> Result<WorkerHandle, WorkerError> {
         let (engine, inboxes) = Engine::new(self.config.clone(), self.registry.clone());
-        let mut link = Link::new(&self.config.database_url);
+        let mut link = Link::new(&self.config);
         let client = link.client().await.map_err(WorkerError::Database)?;
         preflight::check(&*client).await.map_err(WorkerError::Database)?;
         let mut claimer = Claimer::new(engine.clone(), link, budget);

@@ -74,6 +74,7 @@ async fn jobs_of_a_claim_whose_answer_is_lost_go_back_free() {
     proxy.cut_before_answer_to("claim_jobs");
     let unheard = story.enqueue(json!("unheard")).await;
     eventually("the answer is lost", async || (proxy.mode() == Mode::Pass).then_some(())).await;
+    story.until(unheard, "running").await;
     // The old lease keeps what runs on it; new work goes to a new one meanwhile.
     let next = story.enqueue(json!("next")).await;
     story.until(next, "succeeded").await;

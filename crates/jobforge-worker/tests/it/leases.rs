@@ -60,7 +60,10 @@ fn a_handler_that_blocks_every_thread_does_not_stop_the_beats() {
 }
 
 /// A handler that waits to be stopped at its first attempt and ends well at later ones.
-fn stopped_once(stopped: &Arc<Notify>) -> impl Fn(Context, Value) -> futures_util::future::BoxFuture<'static, jobforge_worker::HandlerResult> + use<> {
+fn stopped_once(
+    stopped: &Arc<Notify>,
+) -> impl Fn(Context, Value) -> futures_util::future::BoxFuture<'static, jobforge_worker::HandlerResult> + use<>
+{
     let stopped = stopped.clone();
     move |context, _| {
         let stopped = stopped.clone();
@@ -107,21 +110,23 @@ async fn without_a_confirmed_beat_handlers_stop_and_report_nothing() {
 async fn after_an_outage_interrupted_jobs_go_back_free() {
     let story = Story::begin().await;
     let proxy = FaultProxy::start(story.db.cluster_port()).await;
-    let stopped = Arc::new(Notify::new());
-    let config =
-        WorkerConfig { lease_seconds: 2, database_url: proxy.through(&story.tcp_url()), ..story.config() };
+    let (stopped, points) = (Arc::new(Notify::new()), FaultPoints::new());
+    let database_url = proxy.through(&story.tcp_url());
+    let config = WorkerConfig { lease_seconds: 2, database_url, faults: faults(&points), ..story.config() };
     let worker = story.work(config, stopped_once(&stopped)).await;
     let id = story.enqueue_numbers(1).await[0];
     story.until(id, "running").await;
 
-    proxy.set_mode(Mode::Stall);
+    points.pause("claim");
+    proxy.set_mode(Mode::Refuse);
     timeout(PATIENCE, stopped.notified()).await.unwrap();
     // Nobody gave a sign of life for a minute: that was an outage, and the lease lives on.
     story.db.advance_clock(60.0).await;
     proxy.set_mode(Mode::Pass);
+    eventually("the job is given back", async || (worker.stats().released == 1).then_some(())).await;
+    points.resume("claim");
     let job = story.until(id, "succeeded").await;
     assert_eq!((job.attempt, job.deaths, job.failures), (2, 0, 0));
-    assert_eq!(worker.stats().released, 1);
     worker.shutdown().await;
 }
 
@@ -146,12 +151,14 @@ async fn an_outcome_that_comes_after_the_lease_is_dropped() {
         .await;
     let id = story.enqueue_numbers(1).await[0];
     story.until(id, "running").await;
+    points.pause("claim");
     eventually("the lease is reaped", async || (story.reap().await.deaths == 1).then_some(())).await;
     let honest = story.work(story.config(), |_, _| async { Ok(Outcome::complete("honest")?) }).await;
     story.until(id, "succeeded").await;
 
     go_on.notify_one();
     points.resume("beat");
+    points.resume("claim");
     eventually("the zombie's outcome is dropped", async || (zombie.stats().lost == 1).then_some(())).await;
     let job = story.job(id).await;
     assert_eq!((job.result.unwrap().get(), job.attempt, job.deaths), ("\"honest\"", 2, 1));

@@ -104,7 +104,9 @@ async fn a_panic_fails_one_attempt_and_the_worker_goes_on() {
             echo(context, payload).await
         })
         .await;
-    for (said, error) in [("late", "the handler panicked: off the rails"), ("early", "the handler panicked: at once")] {
+    for (said, error) in
+        [("late", "the handler panicked: off the rails"), ("early", "the handler panicked: at once")]
+    {
         let id = story.enqueue_job(NewJob::new(NOOP, said).unwrap().max_attempts(1)).await;
         assert_eq!(story.until(id, "dead").await.error.as_deref(), Some(error));
     }
@@ -134,7 +136,10 @@ async fn a_handler_that_takes_too_long_is_told_dropped_and_noted_as_a_timeout() 
     let job = story.until(id, "dead").await;
     assert_eq!(job.error.as_deref(), Some("timed out after 1 s: the handler did not stop and was dropped"));
     let attempts = story.attempts(id).await;
-    assert_eq!((attempts[0].status.as_str(), attempts[0].error_class.as_deref()), ("timeout", Some("retryable")));
+    assert_eq!(
+        (attempts[0].status.as_str(), attempts[0].error_class.as_deref()),
+        ("timeout", Some("retryable"))
+    );
     worker.shutdown().await;
 }
 
@@ -150,7 +155,11 @@ async fn a_cancel_is_heard_at_once_and_a_completion_wins_over_it() {
             async move {
                 begun.notify_one();
                 context.cancellation().cancelled().await;
-                if payload == json!("finish") { Ok(Outcome::done()) } else { Err(HandlerError::new("stopping")) }
+                if payload == json!("finish") {
+                    Ok(Outcome::done())
+                } else {
+                    Err(HandlerError::new("stopping"))
+                }
             }
         })
         .await;
@@ -229,7 +238,9 @@ async fn logs_progress_and_the_trace_are_the_handlers_to_use() {
         })
         .await;
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let id = story.enqueue_job(NewJob::new(NOOP, &()).unwrap().traceparent(parent).correlation_id("order 7")).await;
+    let id = story
+        .enqueue_job(NewJob::new(NOOP, &()).unwrap().traceparent(parent).correlation_id("order 7"))
+        .await;
     story.until(id, "succeeded").await;
     let lines = story.count("select count(*) from jobforge.log_history where message like 'line %'").await;
     assert_eq!(lines, 100);

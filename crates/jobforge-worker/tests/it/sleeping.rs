@@ -70,7 +70,8 @@ async fn a_listener_that_went_silent_is_noticed() {
     let proxy = FaultProxy::start(story.db.cluster_port()).await;
     let config = WorkerConfig { direct_url: Some(proxy.through(&story.tcp_url())), ..story.config() };
     let deaf = story.work(config, echo).await;
-    let hearing = story.work(WorkerConfig { queues: vec!["elsewhere".to_owned()], ..story.config() }, echo).await;
+    let hearing =
+        story.work(WorkerConfig { queues: vec!["elsewhere".to_owned()], ..story.config() }, echo).await;
     asleep(&story, &[&deaf, &hearing]).await;
     proxy.set_mode(Mode::Silence);
     let began = Instant::now();

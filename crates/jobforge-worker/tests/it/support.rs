@@ -21,6 +21,9 @@ pub(crate) struct Story {
 
 impl Story {
     pub(crate) async fn begin() -> Story {
+        // What the worker complained about is shown with a story that fails.
+        let _ =
+            tracing_subscriber::fmt().with_test_writer().with_env_filter("jobforge_worker=debug").try_init();
         let db = TestDb::new().await;
         let (app, operator) = (db.as_app().await, db.as_operator().await);
         Story { db, app, operator }
