@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use jobforge_core::migrate::Report;
-use jobforge_scheduler::{Scheduler, SchedulerHandle};
+use jobforge_scheduler::{Scheduler, SchedulerConfig, SchedulerHandle};
 use jobforge_worker::{WorkerConfig, WorkerHandle};
 use serde_json::json;
 
@@ -18,7 +18,7 @@ use crate::dev::home::{DevFile, DevHome};
 use crate::dev::logins::Logins;
 use crate::dev::mix;
 use crate::dev::roles::{self, Urls};
-use crate::dev::server::Ground;
+use crate::dev::server::{Access, Ground};
 use crate::dev::summary::Summary;
 use crate::failure::Usage;
 use crate::output::Output;
@@ -39,7 +39,7 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     let config = Config { pg_bin: args.pg_bin.or_else(|| config.pg_bin.clone()), ..config.clone() };
     let ground = Ground::prepare(&config, args.data_dir).await?;
     let (urls, report) = roles::prepare(&ground.server.access, &logins(&ground.home)?).await?;
-    let scheduler = Scheduler::start(scheduler_config(&config, &urls.operator)).await?;
+    let scheduler = Scheduler::start(scheduler_settings(&config, &urls, &ground)).await?;
     // Completions before their partition exists would go to the default one, and keep it from being made.
     let _ = tokio::time::timeout(SETTLE, scheduler.settled()).await;
     let worker = demo::worker(worker_settings(&config, &urls))?.start().await?;
@@ -68,6 +68,16 @@ fn logins(home: &DevHome) -> Result<Logins> {
     let logins = Logins::generate();
     home.keep_logins(&logins)?;
     Ok(logins)
+}
+
+/// On a private Postgres the directory's lock lets one leader live at a time: under a fixed name it goes on
+/// where one that was killed left off, without waiting for its lease to end.
+fn scheduler_settings(config: &Config, urls: &Urls, ground: &Ground) -> SchedulerConfig {
+    let settings = scheduler_config(config, &urls.operator);
+    match ground.server.access {
+        Access::Superuser(_) => SchedulerConfig { holder: "jobforge dev".to_owned(), ..settings },
+        Access::Given(_) => settings,
+    }
 }
 
 fn worker_settings(config: &Config, urls: &Urls) -> WorkerConfig {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use jobforge_core::rpc::{cancel_job, get_job, list_attempts, list_jobs, retry_job};
 use jobforge_core::{Attempt, Job, JobFilter, JobSummary};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::cli::{JobsAction, JobsArgs, JobsListArgs};
@@ -32,7 +32,7 @@ pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Resu
         JobsAction::Show { id } => {
             let job = get_job(&client, tenant, id).await?;
             let attempts = list_attempts(&client, tenant, id).await?;
-            output.answer(&json!({ "job": job, "attempts": attempts }), || show(&job, &attempts))?;
+            output.answer(&Shown { job: &job, attempts: &attempts }, || show(&job, &attempts))?;
         }
         JobsAction::Cancel { id, reason } => {
             let done = cancel_job(&client, tenant, id, reason.as_deref()).await?;
@@ -49,6 +49,13 @@ pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Resu
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Typed, because a `Value` in between would change numbers: 1.10 stays 1.10.
+#[derive(Serialize)]
+struct Shown<'a> {
+    job: &'a Job,
+    attempts: &'a [Attempt],
 }
 
 fn filter(args: JobsListArgs) -> JobFilter {

@@ -99,6 +99,16 @@ impl DevHome {
         Ok(())
     }
 
+    /// Removes what was made in a directory that turned out to be of no use; data is never removed.
+    pub(crate) fn abandon(&self) {
+        // Best effort: a directory with anything else in it stays.
+        let _ = fs::remove_dir(self.postgres_dir());
+        if fs::read_dir(&self.dir).is_ok_and(|entries| entries.count() == 1) {
+            let _ = fs::remove_file(self.dir.join(".gitignore"));
+            let _ = fs::remove_dir(&self.dir);
+        }
+    }
+
     /// Says that the server is ready, and how to reach it.
     pub(crate) fn announce(&self, file: &DevFile) -> Result<()> {
         write_private(&self.dev_file(), &serde_json::to_string_pretty(file)?)

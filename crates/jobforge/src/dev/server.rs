@@ -43,11 +43,14 @@ impl Ground {
         let asked = data_dir.or_else(|| config.data_dir.clone());
         let home = DevHome::new(asked.as_deref());
         let lock = home.take()?;
+        // Left behind by one that was killed: this one is not ready yet.
+        home.withdraw();
         if let Some(url) = &config.database_url {
             return Ok(Ground { home, server: Server::given(url), _lock: lock });
         }
         match Server::start(&home, config.pg_bin.as_deref()).await {
             Err(error) if asked.is_none() && is_unreachable(&error) => {
+                home.abandon();
                 let home = DevHome::new(Some(Path::new(ROOT_DIR)));
                 let lock = home.take()?;
                 let server = Server::start(&home, config.pg_bin.as_deref()).await?;

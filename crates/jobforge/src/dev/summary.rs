@@ -39,7 +39,7 @@ impl Summary {
         let bar = watched().then(|| {
             let bar = ProgressBar::new_spinner();
             // The template is fixed; without a style the bar shows the same message.
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
                 bar.set_style(style);
             }
             bar
@@ -119,7 +119,7 @@ fn line(counts: Counts, now: &Stats, before: &Stats, passed: Duration) -> String
     };
     let more = if counts.capped { "+" } else { "" };
     format!(
-        "queued {}{more} · running {} · succeeded {} ({:.1}/s) · failed attempts {} ({:.1}/s) · dead letters {}{more}",
+        "queued {}{more} · running {} · succeeded {} ({:.1}/s) · failed {} ({:.1}/s) · dead letters {}{more}",
         counts.queued,
         counts.running,
         now.completed,
@@ -143,7 +143,7 @@ mod tests {
         );
         assert_eq!(
             line(counts, &now, &before, Duration::from_secs(5)),
-            "queued 3 · running 2 · succeeded 20 (2.0/s) · failed attempts 5 (1.0/s) · dead letters 1"
+            "queued 3 · running 2 · succeeded 20 (2.0/s) · failed 5 (1.0/s) · dead letters 1"
         );
     }
 }

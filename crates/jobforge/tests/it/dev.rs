@@ -1,0 +1,119 @@
+//! `jobforge dev` from its first start to its last.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use jobforge_testkit::{PrivateCluster, connect};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::dev_server::{DevServer, open_dir, postgres_runs};
+use crate::{run, until};
+
+#[test]
+fn a_development_server_runs_jobs_refuses_a_second_one_stops_cleanly_and_keeps_its_data() {
+    let dir = open_dir();
+    let server = DevServer::start(dir.path(), &["--no-demo"]);
+    let text = fs::read_to_string(server.dev_file()).unwrap();
+    let announced: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(fs::metadata(server.dev_file()).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(announced["url"], Value::Null);
+    assert_eq!(announced["keys"], serde_json::json!({}));
+    let password = announced["database_url"].as_str().unwrap().split([':', '@']).nth(2).unwrap().to_owned();
+    assert!(password.len() > 20 && !server.stderr().contains(&password), "a password was printed");
+
+    let made =
+        server.run(&["enqueue", "demo.echo", "--payload", "{\"big\": 9007199254740993}", "--json"]).json();
+    let id = made["id"].as_str().unwrap().to_owned();
+    let shown = server.job_that_is("succeeded", &id);
+    assert_eq!(shown["job"]["result"].to_string(), "{\"big\":9007199254740993}");
+    assert_eq!(shown["attempts"][0]["status"], "succeeded");
+
+    let second = run(dir.path(), &["dev", "--no-demo"]);
+    assert_eq!(second.code, 1, "{second:?}");
+    assert!(second.stderr.contains("runs in .jobforge already"), "{second:?}");
+
+    let health = server.run(&["doctor", "--json"]);
+    assert_eq!(health.code, 0, "{health:?}");
+    let verdicts: BTreeSet<String> = health.parsed()["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|check| check["verdict"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(verdicts, BTreeSet::from(["ok".to_owned()]), "{health:?}");
+    assert_eq!(server.run(&["workers", "--json"]).json().as_array().unwrap().len(), 1);
+    let bench = server.run(&["bench", "--jobs", "500", "--json"]).json();
+    assert_eq!(bench["figures"][1]["workload"], "drain");
+
+    assert!(server.stop(Signal::SIGINT).success());
+    assert!(!dir.path().join(".jobforge/dev.json").exists());
+    assert!(!postgres_runs(dir.path()));
+
+    let again = DevServer::start(dir.path(), &["--no-demo"]);
+    again.job_that_is("succeeded", &id);
+    assert!(again.stop(Signal::SIGTERM).success());
+    assert!(!postgres_runs(dir.path()));
+}
+
+#[test]
+fn the_demo_is_lively() {
+    let dir = open_dir();
+    let server = DevServer::start(dir.path(), &[]);
+    let all = ["demo.echo", "demo.fail", "demo.flaky", "demo.progress", "demo.sleep"];
+    until("jobs of every type came by, and some succeeded", || {
+        let page = server.run(&["jobs", "list", "--limit", "500", "--json"]).json();
+        let jobs = page["jobs"].as_array().unwrap();
+        let types: BTreeSet<&str> = jobs.iter().map(|job| job["type"].as_str().unwrap()).collect();
+        let succeeded = jobs.iter().any(|job| job["status"] == "succeeded");
+        (succeeded && types == BTreeSet::from(all)).then_some(())
+    });
+    until("the summary tells of it", || server.stderr().contains("succeeded ").then_some(()));
+    assert!(server.stop(Signal::SIGINT).success());
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_jobs() {
+    let dir = open_dir();
+    let mut server = DevServer::start(dir.path(), &["--no-demo"]);
+    let made = server.run(&["enqueue", "demo.sleep", "--payload", "{\"ms\": 600000}", "--json"]).json();
+    let id = made["id"].as_str().unwrap().to_owned();
+    server.job_that_is("running", &id);
+    server.signal(Signal::SIGINT);
+    until("it waits for the job", || server.stderr().contains("stopping: 1 jobs").then_some(()));
+    server.signal(Signal::SIGINT);
+    assert_eq!(server.ended().code(), Some(130));
+    assert!(!postgres_runs(dir.path()));
+}
+
+#[tokio::test]
+async fn a_given_database_is_used_and_no_other_is_started() {
+    let cluster = PrivateCluster::start().await;
+    let admin = connect(&cluster.super_url("postgres")).await;
+    // What a managed Postgres gives: a login that may make roles and owns one database.
+    admin.batch_execute("create role boss login createrole password 'pw'").await.unwrap();
+    admin.batch_execute("create database app owner boss").await.unwrap();
+    let url = cluster.address().url_as("boss", Some("pw"), "app");
+    let dir = open_dir();
+    let server = DevServer::start(dir.path(), &["--no-demo", "--database-url", &url]);
+    let made = server.run(&["enqueue", "demo.flaky", "--payload", "{\"fail_times\": 0}", "--json"]).json();
+    server.job_that_is("succeeded", made["id"].as_str().unwrap());
+    assert!(!dir.path().join(".jobforge/postgres").exists());
+    assert!(server.stop(Signal::SIGINT).success());
+    assert_eq!(admin.query_one("select 1", &[]).await.unwrap().get::<_, i32>(0), 1, "it is left running");
+}
+
+#[test]
+fn what_cannot_work_is_refused_before_anything_is_made() {
+    let dir = open_dir();
+    let listening = run(dir.path(), &["dev", "--listen", "127.0.0.1:8080"]);
+    assert_eq!(listening.code, 2, "{listening:?}");
+    assert!(listening.stderr.contains("a setting without effect is refused"), "{listening:?}");
+    assert!(!dir.path().join(".jobforge").exists());
+
+    let nowhere = dir.path().join("nowhere");
+    let without = run(dir.path(), &["dev", "--pg-bin", nowhere.to_str().unwrap()]);
+    assert_eq!(without.code, 3, "{without:?}");
+    assert!(without.stderr.contains("holds no usable Postgres"), "{without:?}");
+}

@@ -1,0 +1,44 @@
+//! `jobforge doctor` on databases that are not well; `dev.rs` has one that is.
+
+use jobforge_testkit::{APP, OPERATOR, TestDb};
+use serde_json::Value;
+
+use crate::{Cli, Ran, jobforge};
+
+fn verdict<'a>(report: &'a Value, name: &str) -> &'a str {
+    let checks = report["checks"].as_array().unwrap();
+    checks.iter().find(|check| check["name"] == name).unwrap()["verdict"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_table_without_row_security_is_found_in_the_catalog_and_by_looking() {
+    let db = TestDb::new().await;
+    let app = Cli::new(&db, APP);
+    app.run(&["enqueue", "test.noop", "--json"]).json();
+    let admin = db.connect_super().await;
+    let open = "alter table jobforge.jobs disable row level security";
+    admin.batch_execute(open).await.unwrap();
+    let operator = Cli::new(&db, OPERATOR);
+    let sick = operator.run(&["doctor", "--json"]);
+    assert_eq!(sick.code, 1, "{sick:?}");
+    let report = sick.parsed();
+    assert_eq!(report["healthy"], false);
+    assert_eq!(verdict(&report, "row security"), "fail");
+    assert_eq!(verdict(&report, "isolation probe"), "fail");
+    assert_eq!(verdict(&report, "login"), "ok");
+    // Nobody runs on this database.
+    assert_eq!(verdict(&report, "scheduler"), "fail");
+    assert_eq!(verdict(&report, "partitions ahead"), "fail");
+    assert_eq!(verdict(&report, "workers"), "warn");
+}
+
+#[tokio::test]
+async fn a_superuser_and_an_empty_database_are_named() {
+    let db = TestDb::blank().await;
+    let dir = tempfile::tempdir().unwrap();
+    let sick = jobforge(dir.path()).args(["doctor", "--database-url", &db.super_url()]).output().unwrap();
+    let sick = Ran::of(sick);
+    assert_eq!(sick.code, 1, "{sick:?}");
+    assert!(sick.stdout.contains("FAIL  login") && sick.stdout.contains("is a superuser"), "{sick:?}");
+    assert!(sick.stdout.contains("FAIL  schema") && sick.stdout.contains("jobforge migrate"), "{sick:?}");
+}
