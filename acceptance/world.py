@@ -1,0 +1,196 @@
+"""The world a story plays in: a directory of its own, the processes it starts, psql as any login.
+
+A story is a function that takes a world. `tell` runs it and leaves nothing behind, however it ends.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+JOBFORGE = os.environ.get("ACCEPTANCE_JOBFORGE", str(ROOT / "target/release/jobforge"))
+TENANT = "d0000000-0000-4000-8000-000000000001"  # the demo tenant of `jobforge dev`
+ADMIN, APP, WORKER, OPERATOR = "jobforge_admin", "jobforge_app", "jobforge_worker", "jobforge_scheduler"
+
+
+class Failed(Exception):
+    """The story did not go as promised."""
+
+
+def figure(name, value):
+    print(f"  {name:<58} {value}", flush=True)
+
+
+def check(promise, kept, found=""):
+    """Prints what was found, and ends the story when the promise is broken."""
+    figure(promise, found if kept and found != "" else "yes" if kept else f"NO: {found}")
+    if not kept:
+        raise Failed(f"{promise}: {found}")
+
+
+def wait_until(what, condition, seconds=60, every=0.1):
+    """Polls until the condition gives something true, and gives that; the deadline is the story's failure."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise Failed(f"{what}: not within {seconds} s")
+        time.sleep(every)
+
+
+def postgres_bin():
+    """Where `jobforge dev` looks first; psql and pg_ctl lie beside the server."""
+    if os.environ.get("JOBFORGE_PG_BIN"):
+        return Path(os.environ["JOBFORGE_PG_BIN"])
+    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
+    if not found and shutil.which("postgres"):
+        found = [Path(shutil.which("postgres")).resolve().parent]
+    if not found:
+        raise Failed("no Postgres found: set JOBFORGE_PG_BIN")
+    return max(found, key=lambda path: [int(part) for part in re.findall(r"\d+", str(path))])
+
+
+def as_server_user(*command):
+    """Postgres and PgBouncer refuse to run as root."""
+    return ["runuser", "-u", "postgres", "--", *command] if os.geteuid() == 0 else list(command)
+
+
+class World:
+    """What a story has: made when it begins, taken down when it ends."""
+
+    def __init__(self, name):
+        # Under /tmp and open, because root's Postgres runs as another user, who must get there.
+        self.dir = Path(tempfile.mkdtemp(prefix=f"jobforge-{name}-", dir="/tmp"))
+        self.dir.chmod(0o755)
+        self.bin = postgres_bin()
+        self.processes = []
+
+    def environment(self, **settings):
+        """Nothing of the caller's own settings gets into a story."""
+        own = {k: v for k, v in os.environ.items() if not k.startswith(("JOBFORGE_", "PG", "DATABASE_URL"))}
+        return {**own, "JOBFORGE_PG_BIN": str(self.bin), **settings}
+
+    def spawn(self, name, *command, **settings):
+        """Starts a process; what it says is in <name>.log. A group of its own: a Ctrl-C at the terminal is ours."""
+        log = open(self.dir / f"{name}.log", "ab")
+        process = subprocess.Popen(
+            [str(part) for part in command], cwd=self.dir, env=self.environment(**settings),
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        log.close()
+        self.processes.append(process)
+        return process
+
+    def log(self, name):
+        return (self.dir / f"{name}.log").read_text(errors="replace")
+
+    def jobforge(self, *arguments, url=None, **settings):
+        """Runs a command of the executable to its end."""
+        if url:
+            settings["JOBFORGE_DATABASE_URL"] = url
+        return subprocess.run([JOBFORGE, *arguments], cwd=self.dir, env=self.environment(**settings),
+                              capture_output=True, text=True, timeout=120)
+
+    def dev(self, *flags, name="dev"):
+        """Starts `jobforge dev` on a private Postgres and waits until it says that it is ready."""
+        process = self.spawn(name, JOBFORGE, "dev", "--data-dir", self.dir / "data", *flags)
+        self.wait_ready(process, lambda: (self.dir / "data/dev.json").exists(), name)
+        return process
+
+    def work(self, name, url, *flags, **settings):
+        """Starts `jobforge work` and waits until it is ready."""
+        process = self.spawn(name, JOBFORGE, "work", *flags, JOBFORGE_DATABASE_URL=url, **settings)
+        self.wait_ready(process, lambda: "the worker is ready" in self.log(name), name)
+        return process
+
+    def wait_ready(self, process, ready, name):
+        def state():
+            if process.poll() is not None:
+                raise Failed(f"{name} ended at once")
+            return ready()
+        wait_until(f"{name} is ready", state, every=0.02)
+
+    def url(self, login):
+        """The URL of one of the logins that `jobforge dev` made."""
+        base = json.loads((self.dir / "data/dev.json").read_text())["database_url"]
+        password = json.loads((self.dir / "data/logins.json").read_text())[login]
+        return f"postgres://{login}:{password}@{base.split('@', 1)[1]}"
+
+    def superuser(self):
+        """For what no login may see or break; stories say why they need it."""
+        home = self.dir / "data/postgres"
+        password, port = (home / "password").read_text().strip(), (home / "port").read_text().strip()
+        return f"postgres://postgres:{password}@127.0.0.1:{port}/jobforge"
+
+    def psql(self, url, *statements, tenant=None):
+        """Runs statements in one session, each in its own transaction; gives (rows, error code, error text)."""
+        if tenant:
+            statements = (f"set app.tenant_id = '{tenant}'", *statements)
+        commands = [part for statement in statements for part in ("-c", statement)]
+        done = subprocess.run(
+            [self.bin / "psql", "-XqAt", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", *commands, url],
+            env=self.environment(PGCONNECT_TIMEOUT="10"), capture_output=True, text=True, timeout=120)
+        rows = [line.split("\t") for line in done.stdout.splitlines() if line]
+        if done.returncode == 0:
+            return rows, None, ""
+        code = re.search(r"(?:ERROR|FATAL): +([0-9A-Z]{5}): (.*)", done.stderr)
+        reason = re.search(r"DETAIL: +(\w+)$", done.stderr, re.M)
+        text = reason[1] if reason else code[2] if code else done.stderr.strip()
+        return rows, code[1] if code else "unreached", text
+
+    def sql(self, url, *statements, tenant=None):
+        """Rows of statements that must succeed."""
+        rows, code, text = self.psql(url, *statements, tenant=tenant)
+        if code:
+            raise Failed(f"{statements[-1]}: {code} {text}")
+        return rows
+
+    def value(self, url, *statements, tenant=None):
+        return self.sql(url, *statements, tenant=tenant)[-1][0]
+
+    def close(self):
+        for process in reversed(self.processes):
+            end(process)
+        # A server whose owner was killed lives on; it is ours if it was started on a directory of ours.
+        for file in self.dir.rglob("postmaster.pid"):
+            pid = int(file.read_text().split()[0])
+            told = subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True).stdout
+            if str(self.dir) in told:
+                os.kill(pid, signal.SIGQUIT)
+                wait_until("a left server ends", lambda file=file: not file.exists(), seconds=30)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def end(process):
+    """`jobforge dev` stops its Postgres when it is asked; the second signal does not wait for jobs."""
+    for sign in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            process.send_signal(sign)
+            try:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                pass
+
+
+def tell(story):
+    """Runs a story in a world of its own; the exit code says how it went."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    began, world = time.monotonic(), World(story.__name__)
+    try:
+        story(world)
+        print(f"  told in {time.monotonic() - began:.1f} s", flush=True)
+    except Failed as broken:
+        print(f"  FAILED: {broken}", flush=True)
+        for log in sorted(world.dir.glob("*.log")):
+            print(f"  --- the end of {log.name}", *log.read_text(errors="replace").splitlines()[-8:], sep="\n    ")
+        sys.exit(1)
+    finally:
+        world.close()
