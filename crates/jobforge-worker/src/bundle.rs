@@ -127,10 +127,8 @@ impl Bundle {
         let Batch { jobs, rows } = &mut self.completions;
         let answer = match call.complete(&self.lease, rows).await {
             // One row may have spoiled the group: each is sent alone.
-            Err(error) if !error.is_transient() && rows.len() > 1 => {
-                call.complete_each(&self.lease, rows).await?
-            }
-            Err(error) if !error.is_transient() => vec![Err(error)],
+            Err(error) if spoils(&error) && rows.len() > 1 => call.complete_each(&self.lease, rows).await?,
+            Err(error) if spoils(&error) => vec![Err(error)],
             answer => answer?.into_iter().map(Ok).collect(),
         };
         let (jobs, rows) = (std::mem::take(jobs), std::mem::take(rows));
@@ -141,7 +139,7 @@ impl Bundle {
                     self.settled.settle(&entry);
                 }
                 Ok(Verdict::Invalid) if fits(&row) && entry.job.retry_report() => {
-                    self.completions.push(entry, row)
+                    self.completions.push(entry, row);
                 }
                 Ok(Verdict::Invalid) => {
                     let failure = refused(
@@ -176,7 +174,7 @@ impl Bundle {
                     Counters::add(&call.counters.snoozed, 1);
                     self.settled.settle(&entry);
                 }
-                Err(error) if error.is_transient() => {
+                Err(error) if !spoils(&error) => {
                     self.snoozes.push(entry, after);
                     failed = Err(error);
                 }
@@ -197,10 +195,8 @@ impl Bundle {
     async fn send_failures(&mut self, call: Call<'_>) -> Result<(), Error> {
         let Batch { jobs, rows } = &mut self.failures;
         let answer = match call.fail(&self.lease, rows).await {
-            Err(error) if !error.is_transient() && rows.len() > 1 => {
-                call.fail_each(&self.lease, rows).await?
-            }
-            Err(error) if !error.is_transient() => vec![Err(error)],
+            Err(error) if spoils(&error) && rows.len() > 1 => call.fail_each(&self.lease, rows).await?,
+            Err(error) if spoils(&error) => vec![Err(error)],
             answer => answer?.into_iter().map(Ok).collect(),
         };
         rows.clear();
@@ -222,7 +218,7 @@ impl Bundle {
         let release = rpc::release_jobs(call.client, self.lease.id, rows);
         let answer = within(call.patience, "release_jobs", release).await;
         if let Err(error) = answer {
-            if error.is_transient() {
+            if !spoils(&error) {
                 return Err(error);
             }
             rows.clear();
@@ -289,7 +285,7 @@ impl Call<'_> {
 fn alone(answer: Result<Vec<Verdict>, Error>) -> Result<Result<Verdict, Error>, Error> {
     match answer {
         Ok(verdicts) => Ok(Ok(verdicts.first().copied().unwrap_or(Verdict::Unknown))),
-        Err(error) if error.is_transient() => Err(error),
+        Err(error) if !spoils(&error) => Err(error),
         Err(error) => Ok(Err(error)),
     }
 }
@@ -317,6 +313,18 @@ impl Settled {
             "an outcome came too late and was dropped");
         Counters::add(&counters.lost, 1);
         self.settle(entry);
+    }
+}
+
+/// Whether what was sent is at fault: data (22), a constraint (23), a limit (54), or a refusal. Everything
+/// else, be it a full disk, is worth another try.
+fn spoils(error: &Error) -> bool {
+    match error {
+        Error::Database { source, .. } => {
+            let class = source.code().map(|code| &code.code()[..2]);
+            matches!(class, Some("22" | "23" | "54"))
+        }
+        other => !other.is_transient(),
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) enum Ending {
 
 /// Runs one job to its end.
 pub(crate) async fn execute(engine: &Arc<Engine>, job: &Arc<Job>) -> Ending {
-    if job.stopped() > Stop::Canceled {
+    if job.stopped() != Stop::None {
         return judge(job, Ran::NotStarted);
     }
     // Only types with a handler are claimed; whoever gets another one has nothing to say about it.

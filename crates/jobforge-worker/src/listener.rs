@@ -1,14 +1,14 @@
 //! Hears notifications: there is work, a job of ours is canceled, a sentinel looks.
 //!
-//! A listener counts only once it has heard its own test: behind a pooler LISTEN succeeds and hears nothing.
-//! While none hears, the claim loop looks for itself each second.
+//! A listener counts only once it has heard a test from another session: behind a pooler LISTEN succeeds and
+//! hears nothing but, at times, itself. While none hears, the claim loop looks for itself each second.
 
 use std::time::Duration;
 
 use jobforge_core::Error;
 use jobforge_core::connect::Backoff;
 use jobforge_core::listen::{CANCEL, Listener, Notification, TICK, WAKE};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 use crate::engine::Engine;
@@ -16,6 +16,10 @@ use crate::link::{told, within};
 
 /// How long a way that lets no notifications through is left alone.
 const DEAF_PAUSE: Duration = Duration::from_secs(30);
+
+/// Where listeners test themselves, and how long one may take to hear.
+const TEST: &str = "jobforge_test";
+const TEST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Listens for ever, over as many connections as it takes.
 pub(crate) async fn listen(engine: &Engine) {
@@ -47,7 +51,7 @@ async fn hear(engine: &Engine, backoff: &mut Backoff) -> Result<(), Error> {
     let patience = engine.config.call_timeout;
     let mut listener = within(patience, "listen", Listener::connect(url, &[WAKE, CANCEL, TICK])).await?;
     loop {
-        if !within(patience, "listen", listener.test()).await? {
+        if !within(patience, "listen", is_heard(engine, &mut listener, url)).await? {
             return Ok(());
         }
         if !engine.ear.hears() {
@@ -63,6 +67,25 @@ async fn hear(engine: &Engine, backoff: &mut Backoff) -> Result<(), Error> {
                 () = engine.ear.doubted.notified() => break,
             }
         }
+    }
+}
+
+/// Whether the listener hears what another session says.
+async fn is_heard(engine: &Engine, listener: &mut Listener, url: &str) -> Result<bool, Error> {
+    let mut other = Listener::connect(url, &[]).await?;
+    other.test().await?;
+    let heard = async {
+        loop {
+            let notification = listener.next().await?;
+            if notification.channel == TEST {
+                return Ok::<(), Error>(());
+            }
+            heed(engine, &notification);
+        }
+    };
+    match timeout(TEST_PATIENCE, heard).await {
+        Ok(heard) => heard.map(|()| true),
+        Err(_) => Ok(false),
     }
 }
 

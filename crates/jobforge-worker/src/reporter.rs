@@ -167,7 +167,7 @@ impl Reporter {
             Err(error) if error.is_transient() => return Err(error),
             Err(error) if error.code() == Some(Code::LeaseLost) => {}
             Err(error) => {
-                tracing::error!(lease_id = %lease.id, error = told(&error), "a lease cannot be closed")
+                tracing::error!(lease_id = %lease.id, error = told(&error), "a lease cannot be closed");
             }
             Ok(()) => {}
         }

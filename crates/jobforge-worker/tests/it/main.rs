@@ -1,7 +1,9 @@
 //! Stories of the worker, on a real Postgres, as the login roles of production.
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
 mod faults;
 mod leases;
+mod pooler;
 mod running;
 mod shutdown;
 mod sleeping;
