@@ -1,1 +1,129 @@
-//! Placeholder head.
+//! Faults put into the SQL on purpose: the model, or a named race, must turn red for each.
+//!
+//! A test that no fault can turn red proves nothing.
+
+use jobforge_testkit::TestDb;
+
+use crate::model::drive;
+use crate::races::stage::Stage;
+use crate::schema::calls::complete;
+use crate::schema::mutated;
+
+/// Replaces a piece of one SQL file; fails if it is no longer there.
+fn put(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "the SQL that this mutant changes is gone: {from}");
+    text.replace(from, to)
+}
+
+/// Runs the model against a mutant until it turns red, by some seeds, and returns what it said.
+async fn red(name: &str, mutant: impl AsyncFn() -> TestDb) -> String {
+    let mut lived = None;
+    for seed in 1..=5 {
+        match drive(&mutant().await, seed, 1200, "2s").await {
+            Ok(counts) => lived = Some(counts),
+            Err(divergence) => {
+                println!("{name}: {divergence}");
+                return divergence;
+            }
+        }
+    }
+    panic!("the mutant {name} lived: {lived:?}")
+}
+
+#[tokio::test]
+async fn a_completion_that_compares_no_fence_is_found() {
+    let mutant = async || {
+        mutated(|file, text| match file {
+            "40_complete.sql" => put(&text, "and j.id = r.id and j.fence = r.fence\n", "and j.id = r.id\n"),
+            _ => text,
+        })
+        .await
+    };
+    let told = red("fence not compared", mutant).await;
+    assert!(told.contains("complete"), "{told}");
+}
+
+#[tokio::test]
+async fn a_report_on_a_lapsed_lease_that_is_taken_is_found() {
+    let mutant = async || {
+        mutated(|file, text| match file {
+            "40_complete.sql" => put(&text, "select l.expires_at > p_now and (", "select ("),
+            _ => text,
+        })
+        .await
+    };
+    red("lease expiry ignored", mutant).await;
+}
+
+#[tokio::test]
+async fn an_attempt_counted_at_its_end_is_found() {
+    let mutant = async || {
+        mutated(|file, text| match file {
+            "20_claim.sql" => put(&text, "fence = j.fence + 1", "fence = greatest(j.fence, 1)"),
+            "40_complete.sql" => put(&text, "p_now, g.fence, g.failures", "p_now, g.fence + 1, g.failures"),
+            "50_fail.sql" => put(
+                &text,
+                "lease_id = null, error = left",
+                "lease_id = null, fence = j.fence + 1, error = left",
+            ),
+            _ => text,
+        })
+        .await
+    };
+    red("attempt counted at completion", mutant).await;
+}
+
+#[tokio::test]
+async fn the_transactions_time_in_place_of_the_clocks_is_found() {
+    // Only where reports judge a lease; the model's clock stands in the past of now() or runs ahead of it.
+    let by_transaction = async || {
+        mutated(|file, text| match file {
+            "40_complete.sql" => put(&text, ":= jobforge.clock()", ":= now()"),
+            _ => text,
+        })
+        .await
+    };
+    red("now() for the clock", &by_transaction).await;
+
+    // And the race that is about nothing else: a lease that lapsed inside of a long transaction.
+    let stage = Stage::on(by_transaction().await).await;
+    let job = stage.running().await;
+    stage.worker.begin().await;
+    stage.pass(31.0).await;
+    assert_eq!(
+        complete(stage.worker.client(), &job).await.unwrap(),
+        "done",
+        "the mutant takes the late report"
+    );
+}
+
+#[tokio::test]
+async fn a_dedupe_key_without_its_tenant_is_found() {
+    let mutant = async || {
+        mutated(|file, text| match file {
+            "0003_jobs.sql" => put(
+                &text,
+                "jobs_dedupe on jobforge.jobs (tenant_id, dedupe_key)",
+                "jobs_dedupe on jobforge.jobs (dedupe_key)",
+            ),
+            "12_enqueue_keyed.sql" => {
+                put(&text, "on conflict (tenant_id, dedupe_key)", "on conflict (dedupe_key)")
+            }
+            _ => text,
+        })
+        .await
+    };
+    red("dedupe without tenant", mutant).await;
+}
+
+#[tokio::test]
+async fn a_settle_that_knows_no_last_attempt_is_found() {
+    let mutant = async || {
+        mutated(|file, text| match file {
+            "50_fail.sql" => put(&text, "p_outcome = 'retryable' and p_failures >= p_max_attempts", "false"),
+            _ => text,
+        })
+        .await
+    };
+    red("max_attempts skipped", mutant).await;
+}

@@ -3,6 +3,8 @@
 //! Nothing here waits for time to pass. A story moves the clock, holds a transaction open, or starts a statement
 //! and goes on once the server says that it waits for a lock.
 
+#![allow(clippy::unwrap_used, reason = "a failed step fails the story, wherever it is")]
+
 mod claims;
 mod deaths;
 mod fairness;
@@ -15,4 +17,4 @@ mod partitions;
 mod places;
 mod settle;
 mod sleep;
-pub mod stage;
+pub(crate) mod stage;

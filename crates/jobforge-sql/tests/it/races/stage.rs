@@ -6,51 +6,51 @@
 
 use jobforge_testkit::{Session, TestDb};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::{Client, Error};
 use uuid::Uuid;
 
 use crate::schema::calls::{ClaimOptions, Held, act_for, claim_with, enqueue_many};
 use crate::schema::{APP, NOOP, OPERATOR, QUEUE, TENANT_A, WORKER, migrated, told};
 
 /// The actors of a story. `rival` is a second worker's session, `other` a second application's.
-pub struct Stage {
-    pub db: TestDb,
-    pub app: Session,
-    pub other: Session,
-    pub worker: Session,
-    pub rival: Session,
-    pub operator: Session,
-    pub admin: Client,
-    pub term: i64,
+pub(crate) struct Stage {
+    pub(crate) db: TestDb,
+    pub(crate) app: Session,
+    pub(crate) other: Session,
+    pub(crate) worker: Session,
+    pub(crate) rival: Session,
+    pub(crate) operator: Session,
+    pub(crate) admin: Client,
+    pub(crate) term: i64,
 }
 
 /// A job as it stands in the tables; `over` tells the history from the live table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
-    pub status: String,
-    pub over: bool,
-    pub fence: i32,
-    pub failures: i32,
-    pub deaths: i32,
-    pub ready: bool,
-    pub leased: bool,
-    pub run_at: f64,
+pub(crate) struct Seen {
+    pub(crate) status: String,
+    pub(crate) over: bool,
+    pub(crate) fence: i32,
+    pub(crate) failures: i32,
+    pub(crate) deaths: i32,
+    pub(crate) ready: bool,
+    pub(crate) leased: bool,
+    pub(crate) run_at: f64,
 }
 
 impl Seen {
     /// The status with the counts `fence/failures/deaths`: what most stories end with.
-    pub fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         format!("{} {}/{}/{}", self.status, self.fence, self.failures, self.deaths)
     }
 }
 
 impl Stage {
-    pub async fn set() -> Stage {
+    pub(crate) async fn set() -> Stage {
         Stage::on(migrated().await).await
     }
 
     /// The same on a database that is there, e.g. one with a mutation.
-    pub async fn on(db: TestDb) -> Stage {
+    pub(crate) async fn on(db: TestDb) -> Stage {
         db.advance_clock(0.0).await;
         let as_login = async |login| db.session_at(&db.url_as(login, None)).await;
         let (app, other) = (as_login(APP).await, as_login(APP).await);
@@ -66,19 +66,19 @@ impl Stage {
     }
 
     /// A further application's session, acting for tenant A.
-    pub async fn an_app(&self) -> Session {
+    pub(crate) async fn an_app(&self) -> Session {
         let session = self.db.session_at(&self.db.url_as(APP, None)).await;
         act_for(session.client(), TENANT_A).await.unwrap();
         session
     }
 
     /// A further worker's session.
-    pub async fn a_worker(&self) -> Session {
+    pub(crate) async fn a_worker(&self) -> Session {
         self.db.session_at(&self.db.url_as(WORKER, None)).await
     }
 
     /// Time passes while a leader lives: no gap in its signs of life is long enough for an outage.
-    pub async fn pass(&self, seconds: f64) {
+    pub(crate) async fn pass(&self, seconds: f64) {
         let mut left = seconds;
         while left > 0.0 {
             self.lose(left.min(4.0)).await;
@@ -88,50 +88,50 @@ impl Stage {
     }
 
     /// Time goes by without any sign of life.
-    pub async fn lose(&self, seconds: f64) {
+    pub(crate) async fn lose(&self, seconds: f64) {
         let sql = "update jobforge_test.clock set at = at + make_interval(secs => $1)";
         self.admin.execute(sql, &[&seconds]).await.unwrap();
     }
 
     /// Asks for the leadership; the term if it was given.
-    pub async fn lead(&self, holder: &str) -> Option<i64> {
+    pub(crate) async fn lead(&self, holder: &str) -> Option<i64> {
         let sql = "select term, leads from jobforge.lead($1)";
         let row = self.operator.client().query_one(sql, &[&holder]).await.unwrap();
         row.get::<_, bool>(1).then(|| row.get(0))
     }
 
     /// Reaps under the term of this story: leases taken back, jobs given back free, deaths counted.
-    pub async fn reap(&self) -> (i32, i32, i32) {
+    pub(crate) async fn reap(&self) -> (i32, i32, i32) {
         reap(&self.operator, self.term, 100).await.unwrap()
     }
 
     /// Enqueues this many jobs of tenant A, one after the other.
-    pub async fn jobs(&self, count: i32) -> Vec<Uuid> {
+    pub(crate) async fn jobs(&self, count: i32) -> Vec<Uuid> {
         enqueue_many(self.app.client(), TENANT_A, NOOP, count).await.unwrap()
     }
 
-    pub async fn job(&self) -> Uuid {
+    pub(crate) async fn job(&self) -> Uuid {
         self.jobs(1).await[0]
     }
 
     /// Worker `w1` claims on a new lease with a window of its own.
-    pub async fn claim_in(&self, limit: i32, window: i32) -> Vec<Held> {
+    pub(crate) async fn claim_in(&self, limit: i32, window: i32) -> Vec<Held> {
         let o = ClaimOptions { window: Some(window), ..ClaimOptions::default() };
         claim_with(self.worker.client(), "w1", limit, o).await.unwrap().jobs
     }
 
-    pub async fn claim(&self, limit: i32) -> Vec<Held> {
+    pub(crate) async fn claim(&self, limit: i32) -> Vec<Held> {
         self.claim_in(limit, limit).await
     }
 
     /// A job of tenant A, claimed by `w1`.
-    pub async fn running(&self) -> Held {
+    pub(crate) async fn running(&self) -> Held {
         self.job().await;
         self.claim(1).await.remove(0)
     }
 
     /// The one place where the job is; fails if it is in none or in two.
-    pub async fn see(&self, id: Uuid) -> Seen {
+    pub(crate) async fn see(&self, id: Uuid) -> Seen {
         let sql = "select status, false, fence, failures, deaths::integer, ready, lease_id is not null,
                           extract(epoch from run_at)::float8 from jobforge.jobs where id = $1
                    union all
@@ -153,62 +153,56 @@ impl Stage {
     }
 
     /// The job's status with its counts, see [`Seen::told`].
-    pub async fn told(&self, id: Uuid) -> String {
+    pub(crate) async fn told(&self, id: Uuid) -> String {
         self.see(id).await.told()
     }
 
     /// One value, read as superuser.
-    pub async fn count(&self, sql: &str) -> i64 {
+    pub(crate) async fn count(&self, sql: &str) -> i64 {
         self.admin.query_one(sql, &[]).await.unwrap().get(0)
     }
 
     /// Changes rows behind the functions' back.
-    pub async fn meddle(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) {
+    pub(crate) async fn meddle(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) {
         assert!(self.admin.execute(sql, params).await.unwrap() > 0, "nothing was changed by {sql}");
     }
 
-    pub async fn now(&self) -> f64 {
+    pub(crate) async fn now(&self) -> f64 {
         let sql = "select extract(epoch from jobforge.clock())::float8";
         self.admin.query_one(sql, &[]).await.unwrap().get(0)
     }
 }
 
 /// Reaps: leases, free, deaths.
-pub async fn reap(operator: &Session, term: i64, limit: i32) -> Result<(i32, i32, i32), Error> {
+pub(crate) async fn reap(operator: &Session, term: i64, limit: i32) -> Result<(i32, i32, i32), Error> {
     let sql = "select leases, free, deaths from jobforge.reap($1, $2)";
     let row = operator.client().query_one(sql, &[&term, &limit]).await?;
     Ok((row.get(0), row.get(1), row.get(2)))
 }
 
 /// How a refusal is told: its code and its reason, e.g. `JF006 term_over`.
-pub fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
+pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     let error = result.expect_err("this had to be refused");
     let error = error.as_db_error().unwrap_or_else(|| panic!("no refusal of the server: {}", told(&error)));
     format!("{} {}", error.code().code(), error.detail().unwrap_or(""))
 }
 
 /// A claim of `w2` from the queue and types of the tests.
-pub async fn rival_claim(session: &Session, limit: i32) -> Vec<Held> {
+pub(crate) async fn rival_claim(session: &Session, limit: i32) -> Vec<Held> {
     claim_with(session.client(), "w2", limit, ClaimOptions::default()).await.unwrap().jobs
 }
 
 /// The ids of claimed jobs, in claim order.
-pub fn ids(jobs: &[Held]) -> Vec<Uuid> {
+pub(crate) fn ids(jobs: &[Held]) -> Vec<Uuid> {
     jobs.iter().map(|job| job.id).collect()
 }
 
 /// A remembered position right behind a claimed job, as a claimer hands it to its next claim.
-pub async fn mark_behind(stage: &Stage, job: &Held) -> serde_json::Value {
+pub(crate) async fn mark_behind(stage: &Stage, job: &Held) -> serde_json::Value {
     let sql = "select run_at::text from jobforge.jobs where id = $1
                union all select run_at::text from jobforge.job_history where id = $1";
     let run_at: String = stage.admin.query_one(sql, &[&job.id]).await.unwrap().get(0);
     let mark = serde_json::json!({ "queue": QUEUE, "type": job.kind, "tenant_id": job.tenant_id,
         "priority": job.priority, "run_at": run_at, "id": job.id });
     serde_json::json!({ "turn": null, "marks": [mark] })
-}
-
-/// The first column of the only row.
-pub fn only<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row]) -> T {
-    assert_eq!(rows.len(), 1);
-    rows[0].get(0)
 }

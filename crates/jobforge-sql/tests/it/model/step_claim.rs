@@ -1,0 +1,159 @@
+//! Claims. Which tenant's turn it is, the model leaves to the database; that the answer is right, it checks.
+
+use std::collections::BTreeSet;
+
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::KINDS;
+use super::machine::{Job, Lease, Lock, Micros, SECOND, Status, Track};
+use super::run::{Holding, Outcome, Run, Step};
+
+const CLAIM: &str = "select lease_id, solo, claim_no, tenant_id, id, fence, failures, deaths::integer
+    from jobforge.claim_jobs($1, '{default}', array[$2], $3, $4, $5, $6)";
+
+struct Asked {
+    worker: usize,
+    kind: usize,
+    limit: usize,
+    window: usize,
+    seconds: Micros,
+    /// The lease it goes onto, if that exists.
+    onto: Option<Lease>,
+}
+
+fn place(id: Uuid, job: &Job) -> (i32, Micros, Uuid) {
+    (job.priority, job.run_at, id)
+}
+
+impl Run {
+    pub(crate) async fn claim(&mut self, track: Track, worker: usize) -> Outcome {
+        let old = self.dice.chance(75).then(|| self.dice.pick(&self.leases).copied()).flatten();
+        let lease =
+            old.filter(|id| self.machine.lease(track, *id).is_some_and(|l| !l.solo && l.worker == worker));
+        if lease.is_some_and(|id| self.machine.is_taken(track, &Lock::LeaseEnd(id))) {
+            return Ok(Step::Skipped);
+        }
+        let asked = Asked {
+            worker,
+            kind: usize::from(self.dice.chance(30)),
+            limit: 1 + self.dice.below(5),
+            window: 1 + self.dice.below(3),
+            seconds: [10, 20, 40][self.dice.below(3)],
+            onto: lease.and_then(|id| self.machine.lease(track, id).cloned()),
+        };
+        let (limit, window) =
+            (i32::try_from(asked.limit).expect("few"), i32::try_from(asked.window).expect("few"));
+        let seconds = i32::try_from(asked.seconds).expect("few");
+        let answer = self.wires[track]
+            .ask(CLAIM, &[&["w1", "w2"][worker], &KINDS[asked.kind], &limit, &lease, &seconds, &window])
+            .await;
+        if let Some(id) = lease
+            && self.machine.living(track, id).is_none()
+        {
+            return self.foreseen(answer, "JF006 lease_lost");
+        }
+        if let Some(id) = lease {
+            self.machine.lock(track, Lock::LeaseShare(id));
+        }
+        let rows = answer?;
+        self.promote(track);
+        let (_, rows) = rows.split_last().ok_or("a claim without a last row")?;
+        self.check_claim(track, &asked, rows)?;
+        self.taken(track, &asked, rows);
+        Ok(Step::Done)
+    }
+
+    /// A claim makes all due work ready, whosever it is, except what others lock.
+    fn promote(&mut self, track: Track) {
+        let now = self.machine.now;
+        let due = |job: &Job| job.status == Status::Queued && !job.ready && job.run_at <= now;
+        let ids: Vec<Uuid> = self.machine.jobs(track).filter(|(_, job)| due(job)).map(|(id, _)| id).collect();
+        for id in ids {
+            if !self.machine.is_taken(track, &Lock::Job(id)) {
+                self.machine.edit(track, id, |job| job.ready = true);
+            }
+        }
+    }
+
+    fn check_claim(&self, track: Track, asked: &Asked, rows: &[Row]) -> Result<(), String> {
+        let now = self.machine.now;
+        let to_be_had = |id: Uuid, job: &Job| {
+            job.kind == asked.kind && job.is_due(now) && !self.machine.is_taken(track, &Lock::Job(id))
+        };
+        let free: Vec<(Uuid, &Job)> =
+            self.machine.jobs(track).filter(|(id, job)| to_be_had(*id, job)).collect();
+        let suspect = free.iter().filter(|(_, job)| job.deaths >= 2).min_by_key(|(id, job)| place(*id, job));
+        let on_trial =
+            |(_, lease): &(Uuid, Lease)| lease.solo && lease.worker == asked.worker && lease.expires > now;
+        let busy = self.machine.leases(track).iter().any(on_trial);
+        let wanted: Option<Uuid> = if busy { None } else { suspect.map(|(id, _)| *id) };
+        let solo: Vec<Uuid> = rows.iter().filter(|row| row.get(1)).map(|row| row.get(4)).collect();
+        if solo != wanted.into_iter().collect::<Vec<_>>() {
+            return Err(format!(
+                "claim gave the suspects {solo:?} and not {wanted:?} (one on trial: {busy})"
+            ));
+        }
+        let taken: BTreeSet<Uuid> =
+            rows.iter().filter(|row| !row.get::<_, bool>(1)).map(|row| row.get(4)).collect();
+        let ordinary: Vec<_> = free.iter().filter(|(_, job)| job.deaths < 2).collect();
+        let most = ordinary.len().min(asked.limit - solo.len());
+        if taken.len() + solo.len() != rows.len() || taken.len() != most {
+            return Err(format!("claim gave {} of {most} jobs, or one twice", taken.len()));
+        }
+        for row in rows {
+            let (id, fence): (Uuid, i32) = (row.get(4), row.get(5));
+            let Some((_, job)) = free.iter().find(|(free, _)| *free == id) else {
+                return Err(format!(
+                    "claim gave {id}, which is not to be had: {:?}",
+                    self.machine.job(track, id)
+                ));
+            };
+            if fence != job.fence + 1
+                || (row.get::<_, i32>(6), row.get::<_, i32>(7)) != (job.failures, job.deaths)
+            {
+                return Err(format!("claim numbered {id} {fence}, after {job:?}"));
+            }
+        }
+        // Of each tenant the first ones: no job that stays stands before one that was taken.
+        for (id, job) in ordinary.iter().filter(|(id, _)| !taken.contains(id)) {
+            let overtakes = |(other, taken_job): &&&(Uuid, &Job)| {
+                taken.contains(other)
+                    && taken_job.tenant == job.tenant
+                    && place(*other, taken_job) > place(*id, job)
+            };
+            if let Some(other) = ordinary.iter().find(overtakes) {
+                return Err(format!("claim gave {} before {id}", other.0));
+            }
+        }
+        Ok(())
+    }
+
+    fn taken(&mut self, track: Track, asked: &Asked, rows: &[Row]) {
+        let now = self.machine.now;
+        let ttl = asked.onto.as_ref().map_or(asked.seconds * SECOND, |lease| lease.ttl);
+        let new = |solo| {
+            let window = if solo { 1 } else { asked.window };
+            Lease { worker: asked.worker, window, ttl, solo, expires: now + ttl }
+        };
+        for (at, row) in rows.iter().enumerate() {
+            let (lease, solo, number): (Uuid, bool, i64) = (row.get(0), row.get(1), row.get(2));
+            let (tenant, id, fence): (Uuid, Uuid, i32) = (row.get(3), row.get(4), row.get(5));
+            if self.machine.lease(track, lease).is_none() {
+                self.machine.change(track).leases.insert(lease, Some(new(solo)));
+                self.leases.push(lease);
+            }
+            self.machine.edit(track, id, |job| {
+                (job.status, job.ready, job.lease, job.fence) = (Status::Running, false, Some(lease), fence);
+            });
+            self.machine.change(track).places.entry((lease, id)).or_insert((number, at));
+            self.holdings.push(Holding { lease, tenant, job: id, fence });
+            self.counts.claimed += 1;
+        }
+        // What is remembered of the past is bounded; reports that come too late need no more.
+        let old = self.holdings.len().saturating_sub(80);
+        self.holdings.drain(..old);
+        let old = self.leases.len().saturating_sub(12);
+        self.leases.drain(..old);
+    }
+}
