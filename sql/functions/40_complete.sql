@@ -127,7 +127,7 @@ as $$
   from (select u.tenant_id, u.id, u.at from unnest(p_tenant_ids, p_job_ids) with ordinality as u(tenant_id, id, at)
         order by u.tenant_id, u.id) as r
   left join lateral (
-    select j.ctid from jobforge.jobs j 
+    select j.ctid from jobforge.jobs j
     where j.tenant_id = r.tenant_id and j.id = r.id and j.lease_id is not distinct from p_lease_id for update) as w on true
 $$;
 comment on function jobforge.locate(uuid, uuid[], uuid[]) is

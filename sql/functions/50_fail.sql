@@ -140,8 +140,7 @@ begin
     v_job.max_attempts, v_job.cancel_at, v_definition, p_retry_after_ms, p_now) as s;
   if status = 'canceled' then
     perform jobforge.retire('canceled', v_job.lease_id, array[p_tenant_id], array[p_job_id], array[v_job.fence], null,
-      left(p_error, 8192), jobforge.locate(v_job.lease_id, array[p_tenant_id],
-        array[p_job_id]), p_now);
+      left(p_error, 8192), jobforge.locate(v_job.lease_id, array[p_tenant_id], array[p_job_id]), p_now);
     return;
   end if;
   update jobforge.jobs j
