@@ -1,0 +1,105 @@
+"""A worker killed with -9 in the middle of 1,000 jobs: all finish, its jobs start again within 36 s.
+
+The default lease of 30 s. Then whatever the dead worker might still say is said for it, and refused.
+"""
+
+import signal
+import time
+
+from world import APP, TENANT, WORKER, check, figure, tell, wait_until
+
+JOBS, SLOTS, QUEUE = 1000, 50, "story"
+# Every fifth job takes 5 s; the others are over at once.
+ENQUEUE = f"""select count(*) from jobforge.enqueue_jobs('{TENANT}',
+    array(select 'demo.sleep' from generate_series(1, {JOBS})),
+    array(select jsonb_build_object('ms', case when n % 5 = 0 then 5000 else 50 end) from generate_series(1, {JOBS}) n),
+    array(select '{QUEUE}' from generate_series(1, {JOBS})))"""
+DONE = f"select count(*) from jobforge.job_history where queue = '{QUEUE}' and status = 'succeeded'"
+
+
+def kill_nine(world):
+    # The worker inside `dev` serves another queue; its scheduler is the one that notices the death.
+    world.dev("--no-demo")
+    app, worker = world.url(APP), world.url(WORKER)
+    world.sql(app, ENQUEUE, tenant=TENANT)
+    flags = ("--queues", QUEUE, "--slots", str(SLOTS))
+    victim, survivor = world.work("victim", worker, *flags), world.work("survivor", worker, *flags)
+
+    def in_the_middle():
+        done = int(world.value(app, DONE, tenant=TENANT))
+        return done if done >= JOBS // 4 and len(held_by(world, victim.pid)) >= SLOTS // 2 else None
+
+    done = wait_until("the victim is in the middle of its work", in_the_middle)
+    victim.send_signal(signal.SIGKILL)
+    killed_at = time.time()
+    victim.wait()
+    held = held_by(world, victim.pid)
+    figure("jobs done and held by the victim when it was killed", f"{done}, {len(held)}")
+
+    wait_until("all jobs have succeeded", lambda: int(world.value(app, DONE, tenant=TENANT)) == JOBS, seconds=120)
+    check("jobs succeeded", int(world.value(app, DONE, tenant=TENANT)) == JOBS, JOBS)
+    check("the survivor was never restarted", survivor.poll() is None)
+    restarts(world, app, held, killed_at)
+    stale_reports(world, worker, held)
+    once = world.value(app, f"select count(*) = count(distinct id) from jobforge.job_history where queue = '{QUEUE}'",
+                       tenant=TENANT)
+    check("every job is in the history once", once == "t")
+
+
+def held_by(world, pid):
+    """What the worker knows of its jobs: lease, job, fence. No login may read leases, so the superuser tells."""
+    return world.sql(world.superuser(), f"""select j.lease_id, j.id, j.fence, j.payload->>'ms' from jobforge.jobs j
+        join jobforge.workers w on w.no = j.worker_no where w.pid = {pid} and j.status = 'running'""")
+
+
+def restarts(world, app, held, killed_at):
+    """The next attempts of the victim's jobs, by the database's account; its clock is this machine's."""
+    ids = ",".join(f"'{job}'" for _, job, _, _ in held)
+    lasts = {job: int(ms) / 1000 for _, job, _, ms in held}
+    rows = world.sql(app, f"""select id, deaths, fence, extract(epoch from started_at) - {killed_at},
+        extract(epoch from finished_at) - {killed_at} from jobforge.job_history where id in ({ids})""", tenant=TENANT)
+    died, free = [row for row in rows if row[1] == "1"], [row for row in rows if row[1] == "0"]
+    check("jobs of the victim: deaths = 1, back free", len(died) + len(free) == len(held), f"{len(died)}, {len(free)}")
+    check("each was attempted anew", all(int(row[2]) >= 2 for row in rows))
+    after = sorted(float(row[3]) for row in rows)
+    figure("seconds from kill to next attempt: first, median, last", spread(after))
+    for low in range(0, 40, 2):
+        here = sum(low <= seconds < low + 2 for seconds in after)
+        if here:
+            figure(f"    attempted anew after {low} to {low + 2} s", here)
+    # An attempt starts with its claim; with more long jobs than slots some handlers wait their turn.
+    figure("seconds until their handlers ran", spread(sorted(float(row[4]) - lasts[row[0]] for row in rows)))
+    check("all attempts started within 36 s", after[-1] <= 36, f"{after[-1]:.1f}")
+    others = world.sql(app, f"""select count(*) filter (where deaths > 0), count(*) filter (where fence > 1)
+        from jobforge.job_history where queue = '{QUEUE}' and id not in ({ids})""", tenant=TENANT)[0]
+    check("jobs of the survivor that count a death", others[0] == "0", others[0])
+    figure("jobs of the survivor given back free for a while", others[1])
+
+
+def spread(values):
+    return f"{values[0]:.1f}, {values[len(values) // 2]:.1f}, {values[-1]:.1f}"
+
+
+def stale_reports(world, worker, held):
+    """The dead worker's reports, as they would come after a long pause: with its lease and its fences."""
+    lease = held[0][0]
+    refused = {}
+    for _, job, fence, _ in held[:10]:
+        _, code, reason = world.psql(
+            worker, f"select jobforge.complete_job('{lease}', '{TENANT}', '{job}', {fence})")
+        refused[f"{code} {reason}"] = refused.get(f"{code} {reason}", 0) + 1
+    check("ten late completions, one by one", set(refused) == {"JF006 fence_stale"}, refused)
+    verdicts = dict(world.sql(worker, f"""select verdict, count(*) from jobforge.complete_jobs('{lease}',
+        array(select '{TENANT}'::uuid from generate_series(1, {len(held)})),
+        array[{",".join(f"'{job}'" for _, job, _, _ in held)}]::uuid[],
+        array[{",".join(fence for _, _, fence, _ in held)}]) group by 1"""))
+    check("late completions of all of them in a batch", verdicts == {"stale": str(len(held))}, verdicts)
+    _, job, fence, _ = held[0]
+    for words in (f"fail_job('{lease}', '{TENANT}', '{job}', {fence}, 'permanent', 'too late')",
+                  f"heartbeat('{lease}')"):
+        _, code, reason = world.psql(worker, f"select jobforge.{words}")
+        check(f"late {words.split('(')[0]}", code == "JF006", f"{code} {reason}")
+
+
+if __name__ == "__main__":
+    tell(kill_nine)
