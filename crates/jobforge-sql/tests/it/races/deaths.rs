@@ -106,7 +106,9 @@ async fn a_killer_ends_dead_and_its_neighbours_never_do() {
         }
         stage.pass(3.0).await;
     }
-    assert_eq!(stage.told(killer).await, "dead 5/0/5");
+    // How often it stood behind the window and came back free is chance; how often it may kill is not.
+    let seen = stage.see(killer).await;
+    assert_eq!((seen.status.as_str(), seen.deaths), ("dead", 5));
     for id in innocents {
         let seen = stage.see(id).await;
         assert_eq!(seen.status, "succeeded");
