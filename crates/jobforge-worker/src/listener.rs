@@ -51,7 +51,7 @@ async fn hear(engine: &Engine, backoff: &mut Backoff) -> Result<(), Error> {
     let patience = engine.config.call_timeout;
     let mut listener = within(patience, "listen", Listener::connect(url, &[WAKE, CANCEL, TICK])).await?;
     loop {
-        if !within(patience, "listen", is_heard(engine, &mut listener, url)).await? {
+        if !within(patience + TEST_PATIENCE * 2, "listen", is_heard(engine, &mut listener, url)).await? {
             return Ok(());
         }
         if !engine.ear.hears() {
