@@ -12,21 +12,8 @@ declare
 begin
   perform jobforge.require_limit(p_limit);
   perform jobforge.require_term(p_term);
-  made := 0; dropped := 0; refused := 0;
-  for v_leaf in select * from jobforge.wanted_partitions(jobforge.clock()) as w
-      where to_regclass('jobforge.' || w.leaf) is null limit p_limit
-  loop
-    begin
-      -- Made apart and attached: the parent is never locked against completions.
-      execute format('create table jobforge.%I (like jobforge.%I including all)', v_leaf.leaf, v_leaf.parent);
-      execute format('alter table jobforge.%I enable row level security, force row level security', v_leaf.leaf);
-      execute format('alter table jobforge.%I attach partition jobforge.%I for values from (%L) to (%L)',
-        v_leaf.parent, v_leaf.leaf, v_leaf.first, v_leaf.past);
-      made := made + 1;
-    exception when lock_not_available or check_violation then
-      refused := refused + 1; -- the next round tries again; the default partition takes the rows meanwhile
-    end;
-  end loop;
+  select m.made, m.refused into made, refused from jobforge.make_partitions(p_limit) as m;
+  dropped := 0;
   for v_leaf in select * from jobforge.expired_partitions(jobforge.clock()) as e limit p_limit
   loop
     begin
@@ -42,6 +29,34 @@ $$;
 comment on function jobforge.upkeep_partitions(bigint, integer) is
   'Makes the history''s partitions 14 days ahead and drops those past their class''s time, waiting 50 ms at most for a lock.';
 grant execute on function jobforge.upkeep_partitions(bigint, integer) to jf_operator;
+
+create or replace function jobforge.make_partitions(p_limit integer, out made integer, out refused integer)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '50ms'
+as $$
+declare
+  v_leaf record;
+begin
+  made := 0; refused := 0;
+  for v_leaf in select * from jobforge.wanted_partitions(jobforge.clock()) as w
+      where to_regclass('jobforge.' || w.leaf) is null limit p_limit
+  loop
+    begin
+      -- Made apart and attached: the parent is never locked against completions.
+      execute format('create table jobforge.%I (like jobforge.%I including all)', v_leaf.leaf, v_leaf.parent);
+      execute format('alter table jobforge.%I enable row level security, force row level security', v_leaf.leaf);
+      execute format('alter table jobforge.%I attach partition jobforge.%I for values from (%L) to (%L)',
+        v_leaf.parent, v_leaf.leaf, v_leaf.first, v_leaf.past);
+      made := made + 1;
+    exception when lock_not_available or check_violation then
+      refused := refused + 1; -- the next round tries again; the default partition takes the rows meanwhile
+    end;
+  end loop;
+end
+$$;
+comment on function jobforge.make_partitions(integer) is
+  'Makes the partitions that are missing; called by the upkeep and, before any leader is there, by the migration.';
 
 create or replace function jobforge.wanted_partitions(p_now timestamptz)
 returns table (parent text, leaf text, first timestamptz, past timestamptz)

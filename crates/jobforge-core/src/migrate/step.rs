@@ -83,6 +83,8 @@ pub(super) fn functions(changed: &[File], source: &Source) -> String {
     let names: Vec<String> = source.functions.iter().map(|file| format!("'{}'", file.name)).collect();
     let _ =
         writeln!(records, "delete from jobforge.schema_functions where name not in ({});", names.join(", "));
+    // A worker may finish jobs before any leader makes partitions: they would lie in the default ones.
+    records.push_str("select jobforge.make_partitions(1000);\n");
     push_as(&mut sql, Some("jf_owner"), &records);
     sql.push_str("commit;\n");
     sql

@@ -31,6 +31,16 @@ async fn a_second_run_finds_nothing_to_do() {
 }
 
 #[tokio::test]
+async fn a_fresh_schema_has_its_partitions_before_any_leader_comes() {
+    let db = TestDb::blank().await;
+    migrate::up(&db.super_url()).await.unwrap();
+    let missing = "select count(*) from jobforge.wanted_partitions(jobforge.clock()) as w
+        where to_regclass('jobforge.' || w.leaf) is null";
+    let row = db.connect_super().await.query_one(missing, &[]).await.unwrap();
+    assert_eq!(row.get::<_, i64>(0), 0);
+}
+
+#[tokio::test]
 async fn a_plan_changes_nothing() {
     let db = TestDb::blank().await;
     let plan = migrate::plan(&db.super_url()).await.unwrap();
