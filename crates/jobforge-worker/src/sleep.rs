@@ -43,8 +43,9 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
+    /// Whether the mark is up for sure: a worker that is woken all the time renews it in time, too.
     pub(crate) fn is_marked(&self) -> bool {
-        self.marked_at.is_some_and(|at| at.elapsed() < MARK_AGE * 2)
+        self.marked_at.is_some_and(|at| at.elapsed() < MARK_AGE + MARK_AGE / 2)
     }
 
     pub(crate) fn unmark(&mut self) {
