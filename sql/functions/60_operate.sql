@@ -27,7 +27,7 @@ begin
 end
 $$;
 comment on function jobforge.cancel_job(uuid, uuid, text) is
-  'Cancels a waiting job or dead letter at once; asks a running one to stop. A second call answers the same.';
+  'Cancels a waiting job or dead letter at once; asks a running one to stop, once more if called again.';
 grant execute on function jobforge.cancel_job(uuid, uuid, text) to jf_tenant, jf_operator;
 
 create or replace function jobforge.retry_job(p_tenant_id uuid, p_job_id uuid)
