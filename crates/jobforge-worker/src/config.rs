@@ -56,7 +56,7 @@ impl Default for WorkerConfig {
             heartbeat: None,
             grace_seconds: 30,
             stop_grace: Duration::from_secs(1),
-            report_group: 256,
+            report_group: 500,
             report_delay: Duration::from_millis(5),
             call_timeout: Duration::from_secs(5),
             metadata: serde_json::Value::Object(serde_json::Map::new()),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join;
 use jobforge_core::connect::Backoff;
 use jobforge_core::{ClaimRequest, Claimed, ClaimedJob, Code, Cursor, Error, rpc};
 use tokio::time::{sleep, timeout};
@@ -28,6 +29,8 @@ const SETTLE_EVERY: usize = 50_000;
 pub(crate) struct Claimer {
     pub(crate) engine: Arc<Engine>,
     pub(crate) link: Link,
+    /// Claims beside the first while claims come back full: one server process alone cannot keep up with the slots.
+    beside: Link,
     pub(crate) sleep: Sleep,
     cursor: Cursor,
     /// Where new jobs go.
@@ -46,14 +49,18 @@ pub(crate) struct Claimer {
 /// A claim's answer, as far as the loop goes by it.
 struct Round {
     jobs: usize,
+    /// As many as were asked for.
+    full: bool,
     more: bool,
 }
 
 impl Claimer {
     pub(crate) fn new(engine: Arc<Engine>, link: Link, budget: Option<usize>) -> Claimer {
+        let beside = Link::new(&engine.config);
         Claimer {
             engine,
             link,
+            beside,
             sleep: Sleep::default(),
             cursor: Cursor::default(),
             lease: None,
@@ -77,7 +84,7 @@ impl Claimer {
             }
             let step = match self.claim(limit).await {
                 Ok(round) if round.jobs == 0 && self.budget.is_some() => break,
-                Ok(round) => self.after(&round, limit).await,
+                Ok(round) => self.after(&round).await,
                 Err(error) => Err(error),
             };
             match step {
@@ -102,7 +109,7 @@ impl Claimer {
     }
 
     /// How many jobs to ask for: what slots and buffer can take, but no small claims beside a buffer that is
-    /// half full.
+    /// half full. More than one claim's worth only where the last claim came back full.
     fn room(&mut self) -> usize {
         let config = &self.engine.config;
         let level = self.engine.buffer.level();
@@ -113,31 +120,66 @@ impl Claimer {
             return 0;
         }
         let free = (config.slots + ahead).saturating_sub(level.waiting + running);
-        free.min(config.claim_max).min(self.budget.unwrap_or(usize::MAX))
+        let claims = if self.full_claims > 0 && self.lease.is_some() { 2 } else { 1 };
+        free.min(config.claim_max * claims).min(self.budget.unwrap_or(usize::MAX))
     }
 
     async fn claim(&mut self, limit: usize) -> Result<Round, Error> {
         self.register().await?;
         let client = self.link.client().await?;
         let engine = self.engine.clone();
-        let lease = self.usable_lease();
+        let patience = engine.config.call_timeout;
+        let lease_id = self.usable_lease();
         engine.config.faults.hit("claim").await;
-        let request = ClaimRequest {
-            worker_id: engine.worker_id(),
-            queues: &engine.config.queues,
-            types: &engine.registration.types,
-            limit: i32::try_from(limit).unwrap_or(i32::MAX),
-            lease_id: lease,
-            lease_seconds: i32::from(engine.config.lease_seconds),
-            window: i32::try_from(engine.config.window()).unwrap_or(i32::MAX),
-            cursor: &self.cursor,
+        let first = limit.min(engine.config.claim_max);
+        // Both on one lease: without one each would make its own.
+        let other = match limit > first && lease_id.is_some() {
+            true => Some(self.beside.client().await?),
+            false => None,
         };
         let sent = Instant::now();
-        let answer =
-            within(engine.config.call_timeout, "claim_jobs", rpc::claim_jobs(&*client, &request)).await;
+        let request = self.request(first, lease_id);
+        let call = within(patience, "claim_jobs", rpc::claim_jobs(&*client, &request));
+        let Some(other) = other else {
+            let answer = call.await;
+            self.link.heed(&answer);
+            return self.heed(answer, first, sent);
+        };
+        let rest = limit - first;
+        let request = self.request(rest, lease_id);
+        let beside = within(patience, "claim_jobs", rpc::claim_jobs(&*other, &request));
+        let (answer, beside) = join(call, beside).await;
         self.link.heed(&answer);
+        self.beside.heed(&beside);
+        // In the order in which the database noted them: it is the order in which they must start.
+        let mut answers = [(answer, first), (beside, rest)];
+        answers.sort_by_key(|(answer, _)| number(answer));
+        let [earlier, later] = answers.map(|(answer, asked)| self.heed(answer, asked, sent));
+        let (earlier, later) = (earlier?, later?);
+        Ok(Round {
+            jobs: earlier.jobs + later.jobs,
+            full: earlier.full && later.full,
+            more: earlier.more || later.more,
+        })
+    }
+
+    fn request(&self, limit: usize, lease_id: Option<uuid::Uuid>) -> ClaimRequest<'_> {
+        let config = &self.engine.config;
+        ClaimRequest {
+            worker_id: self.engine.worker_id(),
+            queues: &config.queues,
+            types: &self.engine.registration.types,
+            limit: i32::try_from(limit).unwrap_or(i32::MAX),
+            lease_id,
+            lease_seconds: i32::from(config.lease_seconds),
+            window: i32::try_from(config.window()).unwrap_or(i32::MAX),
+            cursor: &self.cursor,
+        }
+    }
+
+    fn heed(&mut self, answer: Result<Claimed, Error>, asked: usize, sent: Instant) -> Result<Round, Error> {
         match answer {
-            Ok(claimed) => Ok(self.adopt(claimed, sent)),
+            Ok(claimed) => Ok(self.adopt(claimed, asked, sent)),
             Err(error) => {
                 self.doubt(&error);
                 Err(error)
@@ -146,9 +188,10 @@ impl Claimer {
     }
 
     /// Takes a claim's jobs in: first to where the beats find them, then to where the slots do.
-    fn adopt(&mut self, claimed: Claimed, sent: Instant) -> Round {
+    fn adopt(&mut self, claimed: Claimed, asked: usize, sent: Instant) -> Round {
         self.cursor.advance(&claimed);
-        let round = Round { jobs: claimed.jobs.len(), more: claimed.more };
+        let jobs = claimed.jobs.len();
+        let round = Round { jobs, full: jobs == asked, more: claimed.more };
         if round.jobs == 0 {
             return round;
         }
@@ -202,6 +245,8 @@ impl Claimer {
     /// What a claim's error means for the lease. Without an answer there may be jobs on it that this worker
     /// never heard of: it takes no more, and gives them back by closing it.
     fn doubt(&mut self, error: &Error) {
+        // What a failed claim had locked may lie behind the remembered positions.
+        self.cursor = Cursor::default();
         if error.code() == Some(Code::LeaseLost) {
             if let Some(lease) = self.lease.take() {
                 self.engine.holdings.lose(&lease);
@@ -218,8 +263,8 @@ impl Claimer {
     }
 
     /// Goes on claiming while claims come back full; else marks itself asleep, looks once more, and sleeps.
-    async fn after(&mut self, round: &Round, limit: usize) -> Result<(), Error> {
-        if round.jobs == limit {
+    async fn after(&mut self, round: &Round) -> Result<(), Error> {
+        if round.full {
             self.full_claims += 1;
             self.sleep.calm();
             if self.full_claims >= BUSY_CLAIMS {
@@ -281,4 +326,9 @@ impl Claimer {
             () = self.engine.reached(Phase::Draining) => {}
         }
     }
+}
+
+/// The number of a claim, by which claims are ordered; one without jobs comes first.
+fn number(answer: &Result<Claimed, Error>) -> i64 {
+    answer.as_ref().ok().and_then(|claimed| claimed.jobs.first()).map_or(0, |job| job.claim_no)
 }
