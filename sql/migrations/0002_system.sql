@@ -14,7 +14,8 @@ insert into jobforge.tenants (id, name) values ('00000000-0000-0000-0000-0000000
 
 -- Which login may act for which tenant; a null tenant is trusted to name any.
 create table jobforge.logins (
-  role_name  text        not null,
+  -- The collation of role names: with another one session_user would not reach the key's index.
+  role_name  text        collate "C" not null,
   tenant_id  uuid,
   created_at timestamptz not null default clock_timestamp(),
   constraint logins_pk primary key (role_name)
