@@ -45,8 +45,10 @@ begin
   return query
   select null::timestamptz, u.tenant_id, u.id, case when j.id is null then 'lost' else 'canceled' end
   from unnest(p_tenant_ids, p_job_ids, p_fences) as u(tenant_id, id, fence)
-  left join jobforge.jobs j
-    on j.tenant_id = u.tenant_id and j.id = u.id and j.fence = u.fence and j.lease_id = p_lease_id
+  -- OFFSET 0 keeps it one look-up a job: a plan made while the table was small would walk all of it.
+  left join lateral (
+    select k.id, k.cancel_at from jobforge.jobs k
+    where k.tenant_id = u.tenant_id and k.id = u.id and k.fence = u.fence and k.lease_id = p_lease_id offset 0) as j on true
   where j.id is null or j.cancel_at is not null;
 end
 $$;

@@ -175,7 +175,8 @@ as $$
     end
   from unnest(p_tenant_ids, p_job_ids, p_fences) with ordinality as r(tenant_id, id, fence, at)
   cross join (select jobforge.login_tenant()) as b(bound)
-  left join jobforge.jobs j on j.tenant_id = r.tenant_id and j.id = r.id
+  left join lateral (select k.id, k.fence, k.lease_id from jobforge.jobs k
+                     where k.tenant_id = r.tenant_id and k.id = r.id offset 0) as j on true
   left join jobforge.leases l on l.id = p_lease_id and (b.bound is null or l.tenant_id = b.bound)
 $$;
 comment on function jobforge.verdicts(uuid, uuid[], uuid[], integer[], integer[], timestamptz) is

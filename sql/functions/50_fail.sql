@@ -75,9 +75,11 @@ begin
             p_stdout_tails, p_stderr_tails) with ordinality
           as u(tenant_id, id, fence, class, error, retry_after_ms, attempt, exit_code, stdout_tail, stderr_tail, at)
         order by u.tenant_id, u.id, u.fence, u.at) as r
-      join jobforge.jobs j on j.tenant_id = r.tenant_id and j.id = r.id and j.fence = r.fence and j.lease_id = p_lease_id
+      cross join lateral (
+        select k.failures, k.deaths, k.max_attempts, k.cancel_at, k.started_at, k.worker_no, k.type from jobforge.jobs k
+        where k.tenant_id = r.tenant_id and k.id = r.id and k.fence = r.fence and k.lease_id = p_lease_id
+        for no key update) as j
       order by r.tenant_id, r.id
-      for no key update of j
     loop
       perform jobforge.note_attempt(v_row.tenant_id, v_row.id, v_row.fence,
         coalesce(v_row.attempt, case when v_row.class = 'canceled' then 'canceled' else 'failed' end), v_row.worker_no,

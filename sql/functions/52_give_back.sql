@@ -27,9 +27,12 @@ begin
   if jobforge.lease_lives(p_lease_id, v_now) then
     with mine as (
       select r.at::integer as at, r.tenant_id, r.id
-      from unnest(p_tenant_ids, p_job_ids, p_fences) with ordinality as r(tenant_id, id, fence, at)
-      join jobforge.jobs j on j.tenant_id = r.tenant_id and j.id = r.id and j.fence = r.fence and j.lease_id = p_lease_id
-      order by r.tenant_id, r.id for no key update of j
+      from (select u.* from unnest(p_tenant_ids, p_job_ids, p_fences) with ordinality as u(tenant_id, id, fence, at)
+            order by u.tenant_id, u.id) as r
+      cross join lateral (
+        select from jobforge.jobs j
+        where j.tenant_id = r.tenant_id and j.id = r.id and j.fence = r.fence and j.lease_id = p_lease_id
+        for no key update) as j
     )
     select array_agg(m.at) into v_done from mine m;
     perform jobforge.requeue(p_lease_id, array(select p_tenant_ids[i] from unnest(v_done) as i),
@@ -48,6 +51,7 @@ create or replace function jobforge.snooze_job(
 returns timestamptz
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off
 as $$
 declare
   v_now timestamptz := jobforge.clock();
@@ -101,7 +105,10 @@ as $$
     where c.lease_id = p_lease_id group by u.tenant_id, u.id
   )
   select array_agg(k.tenant_id order by k.place), array_agg(k.id order by k.place)
-  from listed k join jobforge.jobs j on j.tenant_id = k.tenant_id and j.id = k.id and j.lease_id = p_lease_id
+  from listed k
+  -- OFFSET 0 keeps it one look-up a job: a plan made while the table was small would walk all of it.
+  cross join lateral (select from jobforge.jobs j
+                      where j.tenant_id = k.tenant_id and j.id = k.id and j.lease_id = p_lease_id offset 0) as j
 $$;
 comment on function jobforge.held_jobs(uuid) is 'The jobs a lease still holds, in the order in which they were to start.';
 
@@ -110,16 +117,18 @@ returns integer
 language plpgsql volatile
 as $$
 declare
+  v_places tid[];
   v_requeued integer;
 begin
   -- A job asked to stop ends here; the others keep their place in the order.
   perform jobforge.apply_end(u.tenant_id, u.id, 'canceled', 'canceled before it started', null, p_now)
   from unnest(p_tenant_ids, p_job_ids) as u(tenant_id, id)
-  join jobforge.jobs j on j.tenant_id = u.tenant_id and j.id = u.id and j.lease_id = p_lease_id and j.cancel_at is not null;
+  cross join lateral (select from jobforge.jobs j where j.tenant_id = u.tenant_id and j.id = u.id and j.lease_id = p_lease_id
+                      and j.cancel_at is not null offset 0) as j;
+  v_places := jobforge.locate(p_lease_id, p_tenant_ids, p_job_ids);
   with back as (
     update jobforge.jobs j set status = 'queued', ready = true, lease_id = null, started_at = null
-    from unnest(p_tenant_ids, p_job_ids) as u(tenant_id, id)
-    where j.tenant_id = u.tenant_id and j.id = u.id and j.lease_id = p_lease_id and j.status = 'running'
+    where j.ctid = any (v_places) and j.lease_id = p_lease_id and j.status = 'running'
     returning j.queue, j.run_at
   ), lowest as (
     select b.queue, min(b.run_at) as run_at, count(*) as jobs from back b group by b.queue

@@ -6,6 +6,7 @@ create or replace function jobforge.report_progress(
 returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off
 as $$
 declare
   v_now timestamptz := jobforge.clock();
@@ -30,6 +31,7 @@ create or replace function jobforge.append_log(
 returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off
 as $$
 declare
   v_now timestamptz := jobforge.clock();

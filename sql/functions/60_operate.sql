@@ -5,6 +5,7 @@ create or replace function jobforge.cancel_job(p_tenant_id uuid, p_job_id uuid, 
 returns table (id uuid, status text, cancel_requested boolean)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off
 as $$
 declare
   v_now timestamptz := jobforge.clock();
@@ -34,6 +35,7 @@ create or replace function jobforge.retry_job(p_tenant_id uuid, p_job_id uuid)
 returns table (id uuid, status text, run_at timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off
 as $$
 declare
   v_now timestamptz := jobforge.clock();
@@ -74,6 +76,7 @@ create or replace function jobforge.reschedule_job(
 returns table (id uuid, status text, run_at timestamptz, max_attempts integer)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off
 as $$
 declare
   v_now timestamptz := jobforge.clock();

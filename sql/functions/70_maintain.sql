@@ -59,7 +59,7 @@ create or replace function jobforge.reap(p_term bigint, p_limit integer default 
 returns table (leases integer, free integer, deaths integer, next_expiry timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_hashjoin = off set enable_mergejoin = off set jit = off set plan_cache_mode = force_generic_plan
+set enable_hashjoin = off set enable_mergejoin = off set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := jobforge.clock();
@@ -101,9 +101,10 @@ declare
 begin
   for v_job in
     select j.tenant_id, j.id, j.fence, j.started_at, j.worker_no
-    from unnest(p_tenant_ids, p_job_ids) as u(tenant_id, id)
-    join jobforge.jobs j on j.tenant_id = u.tenant_id and j.id = u.id and j.lease_id = p_lease.id
-    order by j.tenant_id, j.id for no key update of j
+    from (select x.* from unnest(p_tenant_ids, p_job_ids) as x(tenant_id, id) order by x.tenant_id, x.id) as u
+    cross join lateral (
+      select k.tenant_id, k.id, k.fence, k.started_at, k.worker_no from jobforge.jobs k
+      where k.tenant_id = u.tenant_id and k.id = u.id and k.lease_id = p_lease.id for no key update) as j
   loop
     perform jobforge.note_attempt(v_job.tenant_id, v_job.id, v_job.fence, 'lost', v_job.worker_no, v_job.started_at, p_now,
       null, 'the worker''s lease ran out', null, null, null);
@@ -117,6 +118,7 @@ comment on function jobforge.bury(jobforge.leases, uuid[], uuid[], timestamptz) 
 create or replace function jobforge.promote_due(p_term bigint, p_limit integer default 1000) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
   v_now timestamptz := jobforge.clock();

@@ -31,6 +31,7 @@ returns table (
   progress_percent real, progress_message text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off
 as $$
 begin
   perform jobforge.require_tenant(p_tenant_id);
@@ -60,6 +61,7 @@ returns table (
   correlation_id text, tags jsonb, error text, next_cursor uuid, complete boolean)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
 as $$
 declare
   v_until timestamptz := clock_timestamp() + make_interval(secs => p_budget_ms / 1000.0);
@@ -136,6 +138,7 @@ returns table (number integer, status text, worker_id text, pid integer, started
   error_class text, error text, exit_code integer, stdout_tail text, stderr_tail text, log jsonb)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off
 as $$
 begin
   perform jobforge.require_tenant(p_tenant_id);
