@@ -4,17 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use jobforge_testkit::{FaultProxy, Mode};
+use jobforge_testkit::{FaultPoints, FaultProxy, Mode};
 use jobforge_worker::{Outcome, WorkerConfig};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::support::{Story, echo, eventually};
+use crate::support::{Story, echo, eventually, faults};
 
 async fn through_proxy(story: &Story) -> (FaultProxy, WorkerConfig) {
     let proxy = FaultProxy::start(story.db.cluster_port()).await;
     let config = WorkerConfig { database_url: proxy.through(&story.tcp_url()), ..story.config() };
     (proxy, config)
+}
+
+/// Returns when the worker stands before its next claim and none is under way.
+async fn hold_claims(story: &Story, points: &FaultPoints) {
+    points.pause("claim");
+    story.enqueue(json!("probe")).await;
+    points.wait_reached("claim").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,6 +63,8 @@ async fn a_failure_whose_answer_is_lost_counts_once() {
 async fn jobs_of_a_claim_whose_answer_is_lost_go_back_free() {
     let story = Story::begin().await;
     let (proxy, config) = through_proxy(&story).await;
+    let points = FaultPoints::new();
+    let config = WorkerConfig { faults: faults(&points), ..config };
     let open = Arc::new(Notify::new());
     let waits = open.clone();
     let worker = story
@@ -71,8 +80,10 @@ async fn jobs_of_a_claim_whose_answer_is_lost_go_back_free() {
         .await;
     let long = story.enqueue(json!("long")).await;
     story.until(long, "running").await;
-    proxy.cut_before_answer_to("claim_jobs");
+    hold_claims(&story, &points).await;
     let unheard = story.enqueue(json!("unheard")).await;
+    proxy.cut_before_answer_to("claim_jobs");
+    points.resume("claim");
     eventually("the answer is lost", async || (proxy.mode() == Mode::Pass).then_some(())).await;
     story.until(unheard, "running").await;
     // The old lease keeps what runs on it; new work goes to a new one meanwhile.
@@ -92,10 +103,14 @@ async fn jobs_of_a_claim_whose_answer_is_lost_go_back_free() {
 async fn the_worker_comes_back_from_every_broken_connection() {
     let story = Story::begin().await;
     let (proxy, config) = through_proxy(&story).await;
-    let worker = story.work(config, echo).await;
+    let points = FaultPoints::new();
+    let worker = story.work(WorkerConfig { faults: faults(&points), ..config }, echo).await;
     for mode in [Mode::Refuse, Mode::Silence] {
-        proxy.set_mode(mode.clone());
+        // A claim without a lease whose answer is lost would keep the job from everybody until its lease ends.
+        hold_claims(&story, &points).await;
         let id = story.enqueue(json!(1)).await;
+        proxy.set_mode(mode.clone());
+        points.resume("claim");
         eventually("the worker notices", async || (!worker.hears()).then_some(())).await;
         proxy.set_mode(Mode::Pass);
         story.until(id, "succeeded").await;

@@ -6,24 +6,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use jobforge_testkit::{FaultPoints, FaultProxy, Mode, NOOP};
-use jobforge_worker::{Context, Faults, HandlerError, Outcome, Worker, WorkerConfig};
+use jobforge_worker::{Context, HandlerError, Outcome, Worker, WorkerConfig};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::support::{PATIENCE, Story, echo, eventually};
-
-/// A worker that can be held at its named points.
-fn faults(points: &FaultPoints) -> Faults {
-    let points = points.clone();
-    Faults::at_points(Arc::new(move |point| {
-        let points = points.clone();
-        async move {
-            let _ = points.hit(point).await;
-        }
-        .boxed()
-    }))
-}
+use crate::support::{PATIENCE, Story, echo, eventually, faults};
 
 #[test]
 fn a_handler_that_blocks_every_thread_does_not_stop_the_beats() {

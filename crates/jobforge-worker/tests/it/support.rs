@@ -1,11 +1,13 @@
 //! What the stories share: a database with an application, an operator and workers on it.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use jobforge_core::{Attempt, Definition, Job, NewJob, rpc};
-use jobforge_testkit::{NOOP, PASSWORD, TENANT_A, TestDb, WORKER};
-use jobforge_worker::{Context, HandlerResult, Outcome, Worker, WorkerConfig, WorkerHandle};
+use jobforge_testkit::{FaultPoints, NOOP, PASSWORD, TENANT_A, TestDb, WORKER};
+use jobforge_worker::{Context, Faults, HandlerResult, Outcome, Worker, WorkerConfig, WorkerHandle};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -35,7 +37,7 @@ impl Story {
             database_url: self.db.url_as(WORKER, None),
             slots: 4,
             stop_grace: Duration::from_millis(100),
-            call_timeout: Duration::from_secs(1),
+            call_timeout: Duration::from_secs(3),
             ..WorkerConfig::default()
         }
     }
@@ -119,4 +121,16 @@ pub(crate) async fn eventually<T>(what: &str, ask: impl AsyncFn() -> Option<T>) 
         assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// A worker that can be held at its named points.
+pub(crate) fn faults(points: &FaultPoints) -> Faults {
+    let points = points.clone();
+    Faults::at_points(Arc::new(move |point| {
+        let points = points.clone();
+        async move {
+            let _ = points.hit(point).await;
+        }
+        .boxed()
+    }))
 }
