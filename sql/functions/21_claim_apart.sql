@@ -11,7 +11,7 @@ begin
   if not exists (
       select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
       cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
-                          and (j.deaths >= 2 or j.priority < 10) and j.deaths >= 2 limit 1) as s)
+                          and (j.deaths >= 2 or j.priority < 10) and (case when j.deaths >= 2 then 1 else 0 end) = 1 limit 1) as s)
     or exists (select from jobforge.leases l where l.worker_no = p_lease.worker_no and l.solo and l.expires_at > p_now) then
     return;
   end if;
@@ -20,7 +20,7 @@ begin
   cross join lateral (
     select j.ctid, j.tenant_id, j.run_at, j.id from jobforge.jobs j
     where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or j.priority < 10)
-      and j.deaths >= 2 and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
+      and (case when j.deaths >= 2 then 1 else 0 end) = 1 and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
       and not exists (select from jobforge.tenants h where h.id = j.tenant_id and h.paused_at is not null)
     order by j.priority, j.run_at, j.id limit 1
     for no key update of j skip locked) as s
@@ -61,7 +61,8 @@ begin
     cross join lateral (
       select j.ctid, j.tenant_id, j.priority, j.run_at, j.id from jobforge.jobs j
       where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or j.priority < 10)
-        and j.deaths < 2 and j.priority < 10 and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
+        and (case when j.deaths >= 2 then 1 else 0 end) = 0 and j.priority < 10
+        and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
         and not exists (select from jobforge.tenants h where h.id = j.tenant_id and h.paused_at is not null)
       order by j.priority, j.run_at, j.id limit p_limit
       for no key update of j skip locked) as w

@@ -47,7 +47,7 @@ create table jobforge.jobs (
 -- The turn: tenants by skip-scan, each in its own order. Jobs that killed twice and reserved work stand apart.
 create index jobs_turn on jobforge.jobs (queue, type, tenant_id, priority, run_at, id)
   where ready and deaths < 2 and priority >= 10;
-create index jobs_apart on jobforge.jobs (queue, type, priority, run_at, id)
+create index jobs_apart on jobforge.jobs (queue, type, (case when deaths >= 2 then 1 else 0 end), priority, run_at, id)
   where ready and (deaths >= 2 or priority < 10);
 create index jobs_future on jobforge.jobs (run_at, tenant_id, id)
   where status = 'queued' and not ready;
