@@ -123,8 +123,8 @@ pub(crate) const FENCES: &[Mutant] = &[
     Mutant {
         name: "a beat does not compare the fence",
         file: "30_heartbeat.sql",
-        from: "and j.id = u.id and j.fence = u.fence",
-        to: "and j.id = u.id",
+        from: "and k.id = u.id and k.fence = u.fence",
+        to: "and k.id = u.id",
         caught_by: &[
             "an_old_fence_is_refused",
             "a_guessed_fence_is_refused",
@@ -141,8 +141,8 @@ pub(crate) const FENCES: &[Mutant] = &[
     Mutant {
         name: "failing does not compare the fence",
         file: "50_fail.sql",
-        from: "j.id = r.id and j.fence = r.fence",
-        to: "j.id = r.id",
+        from: "k.id = r.id and k.fence = r.fence",
+        to: "k.id = r.id",
         caught_by: &[
             "an_old_fence_is_refused",
             "a_guessed_fence_is_refused",

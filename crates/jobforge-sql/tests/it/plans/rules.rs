@@ -1,0 +1,268 @@
+//! The rules a plan must keep, each asserted on what really ran inside the functions.
+
+use jobforge_testkit::TestDb;
+use serde_json::{Value, json};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::fill::tenant;
+use super::shape::Scan;
+use super::watch::{Seen, Watched};
+use crate::schema::{APP, NOOP, OPERATOR, OTHER, QUEUE, WORKER};
+
+const CLAIM: &str = "select lease_id, tenant_id, id, fence, locator::text, priority, run_at::text, type
+    from jobforge.claim_jobs('w1', $1, $2, $3, p_cursor => $4) where id is not null";
+
+const AFTER_PLACE: &str = "ROW(priority, run_at, id) > ROW(";
+const AFTER_TENANT: &str = "ROW(tenant_id, priority) > ROW(";
+
+fn of_jobs(seen: &Seen) -> Vec<&Scan> {
+    seen.scans.iter().filter(|scan| scan.table == "jobs").collect()
+}
+
+/// What broke a rule, so that one run tells all of it.
+#[derive(Default)]
+pub(crate) struct Faults(pub(crate) Vec<String>);
+
+impl Faults {
+    /// Every scan of `jobs` must satisfy this.
+    fn all_jobs(&mut self, seen: &Seen, rule: impl Fn(&Scan) -> bool) {
+        self.logins(seen);
+        let broken = of_jobs(seen).into_iter().filter(|scan| !rule(scan));
+        self.0.extend(broken.map(|scan| format!("jobs is read by {scan}")));
+    }
+
+    /// At least one must.
+    fn some_jobs(&mut self, what: &str, seen: &Seen, rule: impl Fn(&Scan) -> bool) {
+        if !of_jobs(seen).into_iter().any(rule) {
+            self.0.push(format!("jobs is read by no scan for {what}"));
+        }
+    }
+
+    /// Every call asks who its login is: however many there are, that is one look-up.
+    fn logins(&mut self, seen: &Seen) {
+        let walked =
+            seen.scans.iter().filter(|scan| scan.table == "logins" && !scan.kind.starts_with("Index"));
+        self.0.extend(walked.map(|scan| format!("logins is read by {scan}")));
+    }
+
+    fn none_of(&mut self, what: &str, scans: Vec<&Scan>) {
+        self.0.extend(scans.into_iter().map(|scan| format!("{what}: {scan}")));
+    }
+}
+
+async fn claim(worker: &mut Watched, types: &[&str], queues: &[&str], cursor: Option<Value>) -> Seen {
+    let cursor = cursor.map(tokio_postgres::types::Json);
+    let seen = worker.call(CLAIM, &[&queues, &types, &20, &cursor]).await;
+    assert!(!seen.rows.is_empty(), "the claim found nothing: its plans were not tried");
+    seen
+}
+
+/// A claim reads `jobs` only by the indexes made for it, in their order, no further than its limit, and writes by place.
+fn claims_rules(faults: &mut Faults, seen: &Seen) {
+    faults.all_jobs(seen, |scan| {
+        if scan.kind == "Tid Scan" {
+            return scan.statement.starts_with("update jobforge.jobs");
+        }
+        scan.kind.starts_with("Index")
+            && ["jobs_turn", "jobs_apart", "jobs_future"].contains(&scan.index.as_str())
+            && scan.stops_at_its_limit()
+    });
+    faults.all_jobs(seen, |scan| {
+        let takes = scan.statement.starts_with("update jobforge.jobs j set status = 'running'");
+        !takes || scan.kind == "Tid Scan"
+    });
+    // Behind a position, not filtered to be behind it.
+    faults
+        .all_jobs(seen, |scan| scan.index != "jobs_turn" || scan.has(AFTER_PLACE) || scan.has(AFTER_TENANT));
+    faults.some_jobs("the walk of a tenant", seen, |scan| {
+        scan.index == "jobs_turn" && scan.locks() && scan.has(AFTER_PLACE)
+    });
+    faults.some_jobs("the skip to the next tenant", seen, |scan| {
+        scan.index == "jobs_turn" && scan.has(AFTER_TENANT)
+    });
+    faults.some_jobs("promotion", seen, |scan| scan.index == "jobs_future" && scan.has("run_at <= "));
+    faults.some_jobs("reserved work", seen, |scan| scan.index == "jobs_apart" && scan.has("priority < 10"));
+    faults.some_jobs("suspects", seen, |scan| scan.index == "jobs_apart" && !scan.has("priority < 10"));
+    faults.some_jobs("the taking", seen, |scan| scan.kind == "Tid Scan");
+}
+
+/// The cursor a worker would send with its next claim.
+fn cursor_after(rows: &[Row]) -> Value {
+    let marks: Vec<Value> = rows
+        .iter()
+        .rev()
+        .filter(|row| row.get::<_, i16>("priority") >= 10)
+        .take(1)
+        .map(|row| {
+            json!({ "queue": QUEUE, "type": row.get::<_, String>("type"), "tenant_id": row.get::<_, Uuid>("tenant_id"),
+                    "priority": row.get::<_, i16>("priority"), "run_at": row.get::<_, String>("run_at"),
+                    "id": row.get::<_, Uuid>("id") })
+        })
+        .collect();
+    json!({ "marks": marks })
+}
+
+pub(crate) async fn claims_walk_their_indexes(faults: &mut Faults, db: &TestDb) {
+    let mut worker = Watched::login(db, WORKER).await;
+    let first = claim(&mut worker, &[NOOP], &[QUEUE], None).await;
+    claims_rules(faults, &first);
+    // The walk of one lane needs no sort at all.
+    faults.all_jobs(&first, |scan| {
+        !(scan.locks() && scan.index == "jobs_turn" && scan.above.iter().any(|kind| kind == "Sort"))
+    });
+    let seen = claim(&mut worker, &[NOOP], &[QUEUE], Some(cursor_after(&first.rows))).await;
+    claims_rules(faults, &seen);
+}
+
+pub(crate) async fn lanes_are_walked_one_by_one(faults: &mut Faults, db: &TestDb) {
+    let mut worker = Watched::login(db, WORKER).await;
+    let first = claim(&mut worker, &[NOOP, OTHER], &[QUEUE, "another"], None).await;
+    claims_rules(faults, &first);
+    let cursor = Some(cursor_after(&first.rows));
+    let seen = claim(&mut worker, &[NOOP, OTHER], &[QUEUE, "another"], cursor).await;
+    claims_rules(faults, &seen);
+}
+
+/// A claimed job as the arguments of a report.
+fn tokens(row: &Row) -> (Uuid, Uuid, Uuid, i32, String) {
+    (row.get("lease_id"), row.get("tenant_id"), row.get("id"), row.get("fence"), row.get("locator"))
+}
+
+pub(crate) async fn reports_go_by_place_or_key(faults: &mut Faults, db: &TestDb) {
+    let mut worker = Watched::login(db, WORKER).await;
+    // Suspects are on a lease of their own and would mix in.
+    let claimed = claim(&mut worker, &[NOOP], &[QUEUE], None).await;
+    let mut jobs = claimed.rows.iter().filter(|row| row.get::<_, i32>("fence") == 1).map(tokens);
+    let mut next = || jobs.next().expect("enough jobs were claimed to report on");
+
+    let (lease, tenant, id, fence, place) = next();
+    let by_place = "select verdict from jobforge.complete_jobs($1, array[$2::uuid], array[$3::uuid], array[$4::integer], null,
+                      array[$5::text::tid])";
+    let seen = worker.call(by_place, &[&lease, &tenant, &id, &fence, &place]).await;
+    assert_eq!(seen.rows[0].get::<_, String>(0), "done");
+    faults.all_jobs(&seen, |scan| {
+        scan.kind == "Tid Scan" && scan.statement.contains("delete from jobforge.jobs")
+    });
+    reads_no_history(faults, &seen);
+
+    let (lease, tenant, id, fence, _) = next();
+    let by_key = "select verdict from jobforge.complete_jobs($1, array[$2::uuid], array[$3::uuid], array[$4::integer])";
+    let seen = worker.call(by_key, &[&lease, &tenant, &id, &fence]).await;
+    assert_eq!(seen.rows[0].get::<_, String>(0), "done");
+    faults.all_jobs(&seen, |scan| match scan.statement.contains("delete from jobforge.jobs") {
+        true => scan.kind == "Tid Scan",
+        false => scan.is_by_key(),
+    });
+    reads_no_history(faults, &seen);
+
+    for report in [
+        "select * from jobforge.heartbeat($1, array[$2::uuid], array[$3::uuid], array[$4::integer])",
+        "select * from jobforge.report_progress($1, $2, $3, $4, 50)",
+        "select * from jobforge.append_log($1, $2, $3, $4, '{info}', '{line}')",
+        "select * from jobforge.fail_jobs($1, array[$2::uuid], array[$3::uuid], array[$4::integer], '{retryable}', '{bad}')",
+        "select * from jobforge.release_jobs($1, array[$2::uuid], array[$3::uuid], array[$4::integer])",
+        "select * from jobforge.snooze_job($1, $2, $3, $4, 60)",
+    ] {
+        let (lease, tenant, id, fence, _) = next();
+        let seen = worker.call(report, &[&lease, &tenant, &id, &fence]).await;
+        faults.all_jobs(&seen, is_by_key_or_place);
+        faults.some_jobs(report, &seen, Scan::is_by_key);
+    }
+}
+
+/// Looked up by the key, then written where it was found.
+fn is_by_key_or_place(scan: &Scan) -> bool {
+    scan.is_by_key() || (scan.kind == "Tid Scan" && scan.statement.contains("update jobforge.jobs"))
+}
+
+/// The move writes to the history and does not look at it.
+fn reads_no_history(faults: &mut Faults, seen: &Seen) {
+    let read = seen.scans.iter().filter(|scan| scan.table.contains("history")).collect();
+    faults.none_of("a completion reads the history", read);
+}
+
+pub(crate) async fn people_go_by_key(faults: &mut Faults, db: &TestDb) {
+    let mut app = Watched::login(db, APP).await;
+    let whose = tenant(3);
+    app.run(&format!("set app.tenant_id = '{whose}'")).await;
+    let enqueue = "select id from jobforge.enqueue_job($1, $2, p_dedupe_key => $3, p_queue => 'another')";
+    let key = Uuid::new_v4().to_string();
+    let seen = app.call(enqueue, &[&whose, &NOOP, &key]).await;
+    let id: Uuid = seen.rows[0].get(0);
+    let twin = app.call(enqueue, &[&whose, &NOOP, &key]).await;
+    assert_eq!(twin.rows[0].get::<_, Uuid>(0), id);
+    faults.all_jobs(&twin, |scan| scan.index == "jobs_dedupe" || scan.is_by_key());
+    for call in [
+        "select * from jobforge.get_job($1, $2)",
+        "select * from jobforge.list_attempts($1, $2)",
+        "select * from jobforge.reschedule_job($1, $2, now() + interval '1 day')",
+        "select * from jobforge.retry_job($1, $2)",
+        "select * from jobforge.cancel_job($1, $2)",
+    ] {
+        let seen = app.call(call, &[&whose, &id]).await;
+        faults.all_jobs(&seen, |scan| {
+            let looks_for_twins = scan.index == "jobs_dedupe";
+            scan.is_by_key()
+                || looks_for_twins
+                || (scan.kind == "Tid Scan" && scan.statement.contains("delete from"))
+        });
+        faults.some_jobs(call, &seen, Scan::is_by_key);
+        // Where there are many rows, they are not walked; an empty partition may be read any way.
+        let walked: Vec<_> =
+            seen.scans.iter().filter(|scan| scan.kind == "Seq Scan" && scan.tuples > 1000).collect();
+        assert!(walked.is_empty(), "{call} walks {walked:#?}");
+    }
+}
+
+/// Under row-level security, as the functions' owner.
+pub(crate) async fn lists_walk_the_key_backwards(faults: &mut Faults, db: &TestDb) {
+    let mut app = Watched::login(db, APP).await;
+    let whose = tenant(0);
+    app.run(&format!("set app.tenant_id = '{whose}'")).await;
+    for list in [
+        "select * from jobforge.list_jobs($1)",
+        "select * from jobforge.list_jobs($1, '{queued}', p_limit => 10)",
+        "select * from jobforge.list_jobs($1, p_cursor => '80000000-0000-0000-0000-000000000000', p_limit => 10)",
+    ] {
+        let seen = app.call(list, &[&whose]).await;
+        faults.some_jobs(list, &seen, |scan| scan.index == "jobs_pk");
+        faults.all_jobs(&seen, |scan| {
+            scan.index == "jobs_pk"
+                && scan.kind.starts_with("Index")
+                && scan.backward
+                && scan.has("tenant_id = ")
+                && scan.has("(id < ")
+                && scan.stops_at_its_limit()
+                && scan.tuples <= 1000
+        });
+        let read: u64 =
+            seen.scans.iter().filter(|scan| scan.table.contains("history")).map(|scan| scan.tuples).sum();
+        if read > 1100 {
+            faults.0.push(format!("{list} reads {read} rows of the history"));
+        }
+    }
+}
+
+pub(crate) async fn upkeep_walks_its_indexes(faults: &mut Faults, db: &TestDb) {
+    let mut operator = Watched::login(db, OPERATOR).await;
+    let term: i64 = operator.call("select term from jobforge.lead('plans')", &[]).await.rows[0].get(0);
+    let seen = operator.call("select jobforge.promote_due($1)", &[&term]).await;
+    faults.all_jobs(&seen, |scan| {
+        scan.kind == "Tid Scan" || (scan.index == "jobs_future" && scan.stops_at_its_limit())
+    });
+    faults.some_jobs("promotion", &seen, |scan| scan.index == "jobs_future" && scan.has("run_at <= "));
+
+    // A lease of one second, made to have ended.
+    let worker = Watched::login(db, WORKER).await;
+    let lease = "select from jobforge.claim_jobs('w2', '{default}', '{test.noop}', 5, p_lease_seconds => 1)";
+    worker.run(lease).await;
+    let admin = db.connect_super().await;
+    let end = "update jobforge.leases set expires_at = clock_timestamp(), beat_at = clock_timestamp()
+               where ttl_seconds = 1";
+    admin.batch_execute(end).await.expect("end the lease");
+    let seen = operator.call("select leases from jobforge.reap($1)", &[&term]).await;
+    assert!(seen.rows[0].get::<_, i32>(0) > 0, "no lease was reaped");
+    faults.all_jobs(&seen, is_by_key_or_place);
+    faults.some_jobs("reaping", &seen, Scan::is_by_key);
+}
