@@ -3,6 +3,7 @@
 A story is a function that takes a world. `tell` runs it and leaves nothing behind, however it ends.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -52,8 +53,7 @@ def postgres_bin():
     if os.environ.get("JOBFORGE_PG_BIN"):
         return Path(os.environ["JOBFORGE_PG_BIN"])
     found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
-    if not found and shutil.which("postgres"):
-        found = [Path(shutil.which("postgres")).resolve().parent]
+    found = found or [Path(path).resolve().parent for path in [shutil.which("postgres")] if path]
     if not found:
         raise Failed("no Postgres found: set JOBFORGE_PG_BIN")
     return max(found, key=lambda path: [int(part) for part in re.findall(r"\d+", str(path))])
@@ -112,11 +112,9 @@ class World:
         return process
 
     def wait_ready(self, process, ready, name):
-        def state():
-            if process.poll() is not None:
-                raise Failed(f"{name} ended at once")
-            return ready()
-        wait_until(f"{name} is ready", state, every=0.02)
+        wait_until(f"{name} is ready", lambda: process.poll() is not None or ready(), every=0.02)
+        if process.poll() is not None:
+            raise Failed(f"{name} ended at once")
 
     def url(self, login):
         """The URL of one of the logins that `jobforge dev` made."""
@@ -174,15 +172,21 @@ def end(process):
     for sign in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
             process.send_signal(sign)
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                pass
+
+
+def interrupted(sign, _):
+    """The first signal ends the story; those after it must not end its cleaning up."""
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + sign)
 
 
 def tell(story):
     """Runs a story in a world of its own; the exit code says how it went."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, interrupted)
     began, world = time.monotonic(), World(story.__name__)
     try:
         story(world)
