@@ -3,7 +3,8 @@
 
 create or replace function jobforge.claim_jobs(
   p_worker_id text, p_queues text[], p_types text[], p_limit integer default 1, p_lease_id uuid default null,
-  p_lease_seconds integer default 30, p_window integer default null, p_cursor jsonb default null)
+  p_lease_seconds integer default 30, p_window integer default null, p_cursor jsonb default null,
+  p_new_lease_id uuid default null)
 returns setof jobforge.claimed
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -30,10 +31,13 @@ declare
   v_solo integer := 0;
 begin
   perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor);
-  v_session := jobforge.hold_lease(p_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds, v_now);
+  v_session := jobforge.hold_lease(p_lease_id, p_new_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds, v_now);
   v_timeouts := array(select d.timeout_seconds from unnest(p_types) with ordinality as y(type, o)
                       left join jobforge.definitions d on d.key = y.type order by y.o);
-  v_marks := jobforge.trusted_marks(p_cursor -> 'marks', p_queues, v_now);
+  -- A worker of one tenant has few rows to walk, and its sweep would be of no use to the others.
+  if v_session.tenant_id is null then
+    v_marks := jobforge.trusted_marks(p_cursor -> 'marks', p_queues, p_types, v_now);
+  end if;
   perform jobforge.promote(v_now, 1000);
 
   while v_left > 0 loop
@@ -90,10 +94,10 @@ begin
     null, null::jsonb, null::tid, v_turn, v_left = p_limit and v_seen;
 end
 $$;
-comment on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb) is
+comment on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid) is
   'Takes up to p_limit jobs onto a lease, in the order in which they shall start. The last row has no id: it tells the '
   'lease''s expiry, the tenant to go on after (turn) and whether there is work that others hold locked (more).';
-grant execute on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb) to jf_worker;
+grant execute on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid) to jf_worker;
 
 create or replace function jobforge.pick_turn(
   p_queues text[], p_types text[], p_tenants uuid[], p_quantum integer, p_limit integer, p_marks jobforge.claim_mark[],

@@ -36,6 +36,7 @@ begin
 
   tenants := array(select u.n from unnest(tenants) with ordinality as u(n, o) where not exists (
     select from jobforge.tenants h where h.id = u.n and h.paused_at is not null) order by u.o);
+  seen := cardinality(tenants) > 0;
   if everybody or cardinality(tenants) * 2 >= v_most then
     return;
   end if;

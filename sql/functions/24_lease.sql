@@ -22,7 +22,7 @@ $$;
 comment on function jobforge.require_claim(text, text[], text[], integer, jsonb) is 'Refuses a malformed claim.';
 
 create or replace function jobforge.hold_lease(
-  p_lease_id uuid, p_worker_id text, p_window integer, p_seconds integer, p_now timestamptz)
+  p_lease_id uuid, p_new_lease_id uuid, p_worker_id text, p_window integer, p_seconds integer, p_now timestamptz)
 returns jobforge.leases
 language plpgsql volatile
 as $$
@@ -38,7 +38,8 @@ begin
   elsif p_window not between 1 and 100000 then
     perform jobforge.refuse('JF001', 'window_out_of_range', 'p_window must be 1 to 100000');
   end if;
-  select gen_random_uuid(), w.no, v_bound, p_window, p_seconds, false, p_now, p_now, p_now + make_interval(secs => p_seconds)
+  -- A caller that chose the id itself can close the lease though the answer was lost.
+  select coalesce(p_new_lease_id, gen_random_uuid()), w.no, v_bound, p_window, p_seconds, false, p_now, p_now, p_now + make_interval(secs => p_seconds)
   into v_lease from jobforge.workers w where w.worker_id = p_worker_id;
   if v_lease.id is null then
     perform jobforge.refuse('JF007', 'worker_unknown', format('worker %s is not registered', p_worker_id));
@@ -46,7 +47,7 @@ begin
   return v_lease;
 end
 $$;
-comment on function jobforge.hold_lease(uuid, text, integer, integer, timestamptz) is
+comment on function jobforge.hold_lease(uuid, uuid, text, integer, integer, timestamptz) is
   'The living lease of that id, held against the reaper, or the row of a new one, stored only when something is claimed.';
 
 create or replace function jobforge.require_lease(p_lease_id uuid, p_now timestamptz) returns jobforge.leases
@@ -95,7 +96,7 @@ $$;
 comment on function jobforge.promote(timestamptz, integer) is
   'Makes due work ready. Every claim does it, so that a retry waits for no scheduler.';
 
-create or replace function jobforge.trusted_marks(p_marks jsonb, p_queues text[], p_now timestamptz)
+create or replace function jobforge.trusted_marks(p_marks jsonb, p_queues text[], p_types text[], p_now timestamptz)
 returns jobforge.claim_mark[]
 language plpgsql volatile
 as $$
@@ -109,7 +110,7 @@ begin
   end if;
   v_marks := array(select m from jsonb_populate_recordset(null::jobforge.claim_mark, p_marks) as m);
   foreach v_queue in array p_queues loop
-    v_low := jobforge.sweep(v_queue, p_now);
+    v_low := jobforge.sweep(v_queue, md5(array(select y from unnest(p_types) as y order by y)::text), p_now);
     if v_low is not null then
       v_marks := array(
         select case when m.queue = v_queue and m.run_at >= v_low
@@ -121,10 +122,10 @@ begin
   return v_marks;
 end
 $$;
-comment on function jobforge.trusted_marks(jsonb, text[], timestamptz) is
-  'The remembered positions of a cursor; once a second, for one claimer a queue, moved back to where late comers may be.';
+comment on function jobforge.trusted_marks(jsonb, text[], text[], timestamptz) is
+  'The remembered positions of a cursor; once a second, for one claimer of a queue and its types, moved back to where late comers may be.';
 
-create or replace function jobforge.sweep(p_queue text, p_now timestamptz) returns timestamptz
+create or replace function jobforge.sweep(p_queue text, p_lanes text, p_now timestamptz) returns timestamptz
 language plpgsql volatile
 as $$
 declare
@@ -132,14 +133,14 @@ declare
   v_snapshot pg_snapshot := pg_current_snapshot();
   v_full boolean;
 begin
-  select s.* into v_sweep from jobforge.sweeps s where s.queue = p_queue;
+  select s.* into v_sweep from jobforge.sweeps s where s.queue = p_queue and s.lanes = p_lanes;
   v_full := v_sweep.full_at < p_now - interval '1 minute';
   if v_sweep.swept_at > p_now - interval '1 second' then
     return null;
   end if;
   if v_sweep.queue is null then
-    insert into jobforge.sweeps (queue, swept_at, full_at, low, mark_at, mark_xid)
-    values (p_queue, p_now, p_now, '-infinity', p_now, pg_snapshot_xmax(v_snapshot))
+    insert into jobforge.sweeps (queue, lanes, swept_at, full_at, low, mark_at, mark_xid)
+    values (p_queue, p_lanes, p_now, p_now, '-infinity', p_now, pg_snapshot_xmax(v_snapshot))
     on conflict do nothing;
     return '-infinity';
   end if;
@@ -151,13 +152,14 @@ begin
     low = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then s.mark_at - interval '5 seconds' else s.low end,
     mark_at = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then p_now else s.mark_at end,
     mark_xid = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then pg_snapshot_xmax(v_snapshot) else s.mark_xid end
-  where s.queue = p_queue and s.swept_at = v_sweep.swept_at
-    and s.ctid = (select x.ctid from jobforge.sweeps x where x.queue = p_queue for no key update skip locked);
+  where s.queue = p_queue and s.lanes = p_lanes and s.swept_at = v_sweep.swept_at
+    and s.ctid = (select x.ctid from jobforge.sweeps x where x.queue = p_queue and x.lanes = p_lanes
+      for no key update skip locked);
   if not found then
     return null;
   end if;
   return case when v_full then '-infinity' else v_sweep.low end;
 end
 $$;
-comment on function jobforge.sweep(text, timestamptz) is
+comment on function jobforge.sweep(text, text, timestamptz) is
   'For the one claimer of a second: the run_at from which late comers may still have appeared behind the positions.';

@@ -20,9 +20,8 @@ begin
     perform jobforge.require_columns(greatest(cardinality(p_job_ids), 1), nullif(cardinality(p_job_ids), 0),
       nullif(cardinality(p_tenant_ids), 0), nullif(cardinality(p_fences), 0));
   end if;
-  if not exists (select from jobforge.leases l where l.id = p_lease_id and l.expires_at > v_now) then
-    perform jobforge.notice_outage(v_now);
-  end if;
+  -- Before this sign of life hides the gap from the leader.
+  perform jobforge.notice_outage(v_now);
   update jobforge.leases l set beat_at = v_now, expires_at = v_now + make_interval(secs => l.ttl_seconds)
   where l.id = p_lease_id and l.expires_at > v_now and (v_bound is null or l.tenant_id = v_bound)
   returning l.expires_at, l.worker_no into v_expires, v_worker;

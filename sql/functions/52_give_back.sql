@@ -18,6 +18,8 @@ begin
     if not jobforge.lease_lives(p_lease_id, v_now) then
       perform jobforge.refuse('JF006', 'lease_lost', format('lease %s is lost', p_lease_id));
     end if;
+    -- A claim that is still putting jobs on it ends first, and is seen below.
+    perform from jobforge.leases l where l.id = p_lease_id for update;
     perform jobforge.requeue(p_lease_id, h.tenant_ids, h.job_ids, v_now) from jobforge.held_jobs(p_lease_id) as h;
     delete from jobforge.lease_claims c where c.lease_id = p_lease_id;
     delete from jobforge.leases l where l.id = p_lease_id;

@@ -173,6 +173,22 @@ begin
     limit p_limit) as x
   where h.tenant_id = x.tenant_id and h.id = x.id and h.finished_at = x.finished_at and h.retention = x.retention;
   get diagnostics history = row_count;
+  delete from jobforge.attempt_history h using (
+    select o.tenant_id, o.job_id, o.number, o.job_finished_at, o.retention
+    from (values ('day', 1), ('week', 7), ('month', 31), ('year', 366)) as c(retention, days)
+    join jobforge.attempt_history o
+      on o.retention = c.retention and o.job_finished_at < v_now - make_interval(days => c.days + 1)
+    limit p_limit) as x
+  where h.tenant_id = x.tenant_id and h.job_id = x.job_id and h.number = x.number
+    and h.job_finished_at = x.job_finished_at and h.retention = x.retention;
+  delete from jobforge.log_history h using (
+    select o.tenant_id, o.job_id, o.number, o.line_no, o.job_finished_at, o.retention
+    from (values ('day', 1), ('week', 7), ('month', 31), ('year', 366)) as c(retention, days)
+    join jobforge.log_history o
+      on o.retention = c.retention and o.job_finished_at < v_now - make_interval(days => c.days + 1)
+    limit p_limit) as x
+  where h.tenant_id = x.tenant_id and h.job_id = x.job_id and h.number = x.number and h.line_no = x.line_no
+    and h.job_finished_at = x.job_finished_at and h.retention = x.retention;
   return next;
 end
 $$;

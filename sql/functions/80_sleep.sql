@@ -50,6 +50,8 @@ declare
   v_now timestamptz := jobforge.clock();
 begin
   perform jobforge.login_tenant();
+  -- Before this sign of life hides the gap from the leader.
+  perform jobforge.notice_outage(v_now);
   insert into jobforge.sentinel as s (holder, expires_at) values (p_worker_id, v_now + interval '2 seconds')
   on conflict (one) do update set holder = excluded.holder, expires_at = excluded.expires_at
   where s.holder = excluded.holder or s.expires_at <= v_now;

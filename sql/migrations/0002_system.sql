@@ -108,12 +108,13 @@ alter table jobforge.lease_claims alter column tenant_ids set storage external, 
 -- still appear behind them, because a transaction that was writing at `mark_at` may be open.
 create table jobforge.sweeps (
   queue    text        not null,
+  lanes    text        not null,
   swept_at timestamptz not null,
   full_at  timestamptz not null,
   low      timestamptz not null,
   mark_at  timestamptz not null,
   mark_xid xid8        not null,
-  constraint sweeps_pk primary key (queue)
+  constraint sweeps_pk primary key (queue, lanes)
 ) with (fillfactor = 50);
 
 -- Tenants with ready work and nothing that holds them back, refreshed at most once a second

@@ -35,6 +35,8 @@ pub(crate) struct Claimer {
     cursor: Cursor,
     /// Where new jobs go.
     lease: Option<Arc<Lease>>,
+    /// The id of the lease that a claim under way may make.
+    new_lease: Option<uuid::Uuid>,
     /// The connection on which the worker registered.
     registered_on: u64,
     /// How many jobs may still be claimed, where that is limited.
@@ -64,6 +66,7 @@ impl Claimer {
             sleep: Sleep::default(),
             cursor: Cursor::default(),
             lease: None,
+            new_lease: None,
             registered_on: 0,
             budget,
             full_claims: 0,
@@ -130,6 +133,7 @@ impl Claimer {
         let engine = self.engine.clone();
         let patience = engine.config.call_timeout;
         let lease_id = self.usable_lease();
+        self.new_lease = lease_id.is_none().then(uuid::Uuid::new_v4);
         engine.config.faults.hit("claim").await;
         let first = limit.min(engine.config.claim_max);
         // Both on one lease: without one each would make its own.
@@ -171,6 +175,7 @@ impl Claimer {
             types: &self.engine.registration.types,
             limit: i32::try_from(limit).unwrap_or(i32::MAX),
             lease_id,
+            new_lease_id: self.new_lease,
             lease_seconds: i32::from(config.lease_seconds),
             window: i32::try_from(config.window()).unwrap_or(i32::MAX),
             cursor: &self.cursor,
@@ -181,7 +186,7 @@ impl Claimer {
         match answer {
             Ok(claimed) => Ok(self.adopt(claimed, asked, sent)),
             Err(error) => {
-                self.doubt(&error);
+                self.doubt(&error, sent);
                 Err(error)
             }
         }
@@ -244,7 +249,7 @@ impl Claimer {
 
     /// What a claim's error means for the lease. Without an answer there may be jobs on it that this worker
     /// never heard of: it takes no more, and gives them back by closing it.
-    fn doubt(&mut self, error: &Error) {
+    fn doubt(&mut self, error: &Error, sent: Instant) {
         // What a failed claim had locked may lie behind the remembered positions.
         self.cursor = Cursor::default();
         if error.code() == Some(Code::LeaseLost) {
@@ -254,11 +259,17 @@ impl Claimer {
             }
         } else if error.code() == Some(Code::NotFound) {
             self.registered_on = 0;
-        } else if (error.is_connection() || matches!(error, Error::Shape { .. }))
-            && let Some(lease) = self.lease.take()
-        {
-            lease.retire();
-            self.engine.report_now.notify_one();
+        } else if error.is_connection() || matches!(error, Error::Shape { .. }) {
+            let lease = self.lease.take().or_else(|| {
+                let good_until = sent + self.engine.config.lease();
+                let lease = Arc::new(Lease::new(self.new_lease?, false, good_until));
+                self.engine.holdings.adopt(&lease, []);
+                Some(lease)
+            });
+            if let Some(lease) = lease {
+                lease.retire();
+                self.engine.report_now.notify_one();
+            }
         }
     }
 

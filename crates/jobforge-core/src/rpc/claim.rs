@@ -28,6 +28,8 @@ pub struct ClaimRequest<'a> {
     pub limit: i32,
     /// The living lease to put them on; without it the database makes one if it hands out anything.
     pub lease_id: Option<Uuid>,
+    /// The id for a lease that the claim makes, so that it can be closed though the answer was lost.
+    pub new_lease_id: Option<Uuid>,
     /// How long a new lease lives without a beat.
     pub lease_seconds: i32,
     /// How many jobs of the lease may run at once: the rest of a dead worker's buffer goes back free.
@@ -99,7 +101,8 @@ pub async fn claim_jobs<C: GenericClient>(c: &C, request: &ClaimRequest<'_>) -> 
                j.priority, j.run_at, j.failures, j.deaths, j.max_attempts, j.timeout_seconds,
                j.correlation_id, j.traceparent, j.payload, j.locator, j.turn, j.more
              from jobforge.claim_jobs(p_worker_id => $1, p_queues => $2, p_types => $3, p_limit => $4,
-               p_lease_id => $5, p_lease_seconds => $6, p_window => $7, p_cursor => $8) as j",
+               p_lease_id => $5, p_lease_seconds => $6, p_window => $7, p_cursor => $8,
+               p_new_lease_id => $9) as j",
             &[
                 (&request.worker_id, Type::TEXT),
                 (&request.queues, Type::TEXT_ARRAY),
@@ -109,6 +112,7 @@ pub async fn claim_jobs<C: GenericClient>(c: &C, request: &ClaimRequest<'_>) -> 
                 (&request.lease_seconds, Type::INT4),
                 (&request.window, Type::INT4),
                 (&Json(&cursor), Type::JSONB),
+                (&request.new_lease_id, Type::UUID),
             ],
         )
         .await

@@ -61,6 +61,7 @@ pub(crate) fn request<'a>(
         types,
         limit,
         lease_id: None,
+        new_lease_id: None,
         lease_seconds: 30,
         window: limit,
         cursor,

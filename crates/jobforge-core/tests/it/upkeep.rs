@@ -49,6 +49,9 @@ async fn duties_run_under_the_term() {
     let term = lead(&story.operator, "one", 600).await.unwrap().term;
     assert_eq!(promote_due(&story.operator, term, 10).await.unwrap(), 1);
     assert_eq!(sample_stats(&story.operator, term, 1000).await.unwrap(), 1);
+    // The schema came with partitions for the next days; a day later one more day is due.
+    story.db.advance_clock(86_400.0).await;
+    let term = lead(&story.operator, "one", 600).await.unwrap().term;
     let made = upkeep_partitions(&story.operator, term, 1000).await.unwrap();
     assert!(made.made > 0 && made.refused == 0, "{made:?}");
     assert_eq!(upkeep_partitions(&story.operator, term, 1000).await.unwrap().made, 0);

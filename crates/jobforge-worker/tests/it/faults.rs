@@ -119,3 +119,21 @@ async fn the_worker_comes_back_from_every_broken_connection() {
     }
     worker.shutdown().await;
 }
+
+#[tokio::test]
+async fn jobs_of_a_first_claim_whose_answer_is_lost_go_back_free() {
+    let story = Story::begin().await;
+    let (proxy, config) = through_proxy(&story).await;
+    let points = FaultPoints::new();
+    let worker = story.work(WorkerConfig { faults: faults(&points), ..config }, echo).await;
+    hold_claims(&story, &points).await;
+    // The worker holds nothing yet: the lease is made by the very claim whose answer never comes.
+    let unheard = story.enqueue(json!("unheard")).await;
+    proxy.cut_before_answer_to("claim_jobs");
+    points.resume("claim");
+    eventually("the answer is lost", async || (proxy.mode() == Mode::Pass).then_some(())).await;
+    story.until(unheard, "succeeded").await;
+    let job = story.job(unheard).await;
+    assert_eq!((job.deaths, job.failures, job.attempt), (0, 0, 2));
+    worker.shutdown().await;
+}
