@@ -18,6 +18,7 @@ struct Innocent {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false).init();
     let mut arguments = env::args().skip(1);
     let mut number = || arguments.next().ok_or("usage: aborting <lease seconds> <slots>");
     let config = WorkerConfig {
