@@ -111,3 +111,18 @@ end
 $$;
 comment on function jobforge.lease_lives(uuid, timestamptz) is
   'Whether the lease is alive; if so it stays so for the reaper until this transaction ends.';
+
+create or replace function jobforge.locate(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[]) returns tid[]
+language sql volatile
+as $$
+  -- Locked, in key order: a row that somebody is changing would move once more before its place is used.
+  select array_agg(w.ctid order by r.at)
+  from (select u.tenant_id, u.id, u.at from unnest(p_tenant_ids, p_job_ids) with ordinality as u(tenant_id, id, at)
+        order by u.tenant_id, u.id) as r
+  left join lateral (
+    select j.ctid from jobforge.jobs j
+    where j.tenant_id = r.tenant_id and j.id = r.id and j.lease_id is not distinct from p_lease_id for update) as w on true
+$$;
+comment on function jobforge.locate(uuid, uuid[], uuid[]) is
+  'Where the rows of these jobs are, by their key, as far as this lease holds them; they stay there until the transaction ends.';
+grant execute on function jobforge.locate(uuid, uuid[], uuid[]) to jf_fn;

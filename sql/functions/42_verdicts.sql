@@ -1,5 +1,5 @@
 -- owner: jf_sys
--- What reports need around their one statement: where rows are, what became of each, and what goes with a finished job.
+-- What reports need around their one statement: what became of each row, and what goes with a finished job.
 
 create or replace function jobforge.retire_notes(p_tenant_id uuid, p_job_id uuid, p_now timestamptz) returns void
 language plpgsql volatile
@@ -23,21 +23,6 @@ $$;
 comment on function jobforge.retire_notes(uuid, uuid, timestamptz) is
   'Moves a finished job''s attempts and logs after it, to be dropped with it.';
 grant execute on function jobforge.retire_notes(uuid, uuid, timestamptz) to jf_fn;
-
-create or replace function jobforge.locate(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[]) returns tid[]
-language sql volatile
-as $$
-  -- Locked, in key order: a row that somebody is changing would move once more before its place is used.
-  select array_agg(w.ctid order by r.at)
-  from (select u.tenant_id, u.id, u.at from unnest(p_tenant_ids, p_job_ids) with ordinality as u(tenant_id, id, at)
-        order by u.tenant_id, u.id) as r
-  left join lateral (
-    select j.ctid from jobforge.jobs j
-    where j.tenant_id = r.tenant_id and j.id = r.id and j.lease_id is not distinct from p_lease_id for update) as w on true
-$$;
-comment on function jobforge.locate(uuid, uuid[], uuid[]) is
-  'Where the rows of these jobs are, by their key, as far as this lease holds them; they stay there until the transaction ends.';
-grant execute on function jobforge.locate(uuid, uuid[], uuid[]) to jf_fn;
 
 create or replace function jobforge.verdicts(
   p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_done integer[], p_now timestamptz)

@@ -18,6 +18,11 @@ async fn a_table_without_row_security_is_found_in_the_catalog_and_by_looking() {
     let admin = db.connect_super().await;
     let open = "alter table jobforge.jobs disable row level security";
     admin.batch_execute(open).await.unwrap();
+    let drop_ahead = "do $$ declare v_leaf text; begin
+        for v_leaf in select relname from pg_class where relname ~ '^job_history_week_[0-9]{8}$' loop
+          execute format('drop table jobforge.%I', v_leaf);
+        end loop; end $$";
+    admin.batch_execute(drop_ahead).await.unwrap();
     let operator = Cli::new(&db, OPERATOR);
     let sick = operator.run(&["doctor", "--json"]);
     assert_eq!(sick.code, 1, "{sick:?}");

@@ -253,7 +253,7 @@ pub(crate) const LOGINS: &[Mutant] = &[
     },
     Mutant {
         name: "a bound worker learns which jobs exist",
-        file: "40_complete.sql",
+        file: "42_verdicts.sql",
         from: "when r.tenant_id <> b.bound then 'unknown'",
         to: "",
         caught_by: &["it_learns_nothing_of_a_foreign_job"],
