@@ -38,6 +38,8 @@ begin
   elsif p_window not between 1 and 100000 then
     perform jobforge.refuse('JF001', 'window_out_of_range', 'p_window must be 1 to 100000');
   end if;
+  -- Before this sign of life hides a gap from the leader.
+  perform jobforge.notice_outage(p_now);
   -- A caller that chose the id itself can close the lease though the answer was lost.
   select coalesce(p_new_lease_id, gen_random_uuid()), w.no, v_bound, p_window, p_seconds, false, p_now, p_now, p_now + make_interval(secs => p_seconds)
   into v_lease from jobforge.workers w where w.worker_id = p_worker_id;

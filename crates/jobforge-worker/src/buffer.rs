@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::job::Job;
+use crate::job::{Job, Lease};
 
 /// The buffer between the claims and the slots.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     state: Mutex<State>,
-    window: usize,
     /// Wakes slots: there is something to start.
     ready: Notify,
     /// Wakes the claimer: there is room.
@@ -40,15 +39,9 @@ struct State {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Level {
     pub(crate) waiting: usize,
-    pub(crate) unsettled: usize,
-    pub(crate) starts: u64,
-}
-
-impl Level {
     /// Whether slots go on to start jobs: then more outcomes are about to come.
-    pub(crate) fn is_flowing(&self, window: usize) -> bool {
-        self.waiting > 0 && self.unsettled < window
-    }
+    pub(crate) flows: bool,
+    pub(crate) starts: u64,
 }
 
 enum Next {
@@ -58,8 +51,8 @@ enum Next {
 }
 
 impl Buffer {
-    pub(crate) fn new(window: usize) -> Buffer {
-        Buffer { state: Mutex::default(), window, ready: Notify::new(), room: Notify::new() }
+    pub(crate) fn new() -> Buffer {
+        Buffer { state: Mutex::default(), ready: Notify::new(), room: Notify::new() }
     }
 
     /// Puts claimed jobs behind those that wait. A closed buffer hands them back.
@@ -95,16 +88,18 @@ impl Buffer {
         }
     }
 
-    /// Lets this many more jobs start: the same number of started ones was settled.
-    pub(crate) fn settle(&self, jobs: usize) {
+    /// Lets this many more jobs of a lease start: the same number of started ones was settled.
+    pub(crate) fn settle(&self, lease: &Lease, jobs: usize) {
         let mut state = self.lock();
+        lease.settle(jobs);
         state.unsettled = state.unsettled.saturating_sub(jobs);
         self.wake_slots(state);
     }
 
     pub(crate) fn level(&self) -> Level {
         let state = self.lock();
-        Level { waiting: state.waiting.len(), unsettled: state.unsettled, starts: state.starts }
+        let flows = state.waiting.front().is_some_and(|job| job.lease.room() > 0);
+        Level { waiting: state.waiting.len(), flows, starts: state.starts }
     }
 
     /// The most jobs that were ever started and not settled at a time.
@@ -135,9 +130,8 @@ impl Buffer {
 
     fn next(&self, idle: Option<usize>) -> Next {
         let mut state = self.lock();
-        if state.unsettled < self.window
-            && let Some(job) = state.waiting.pop_front()
-        {
+        if let Some(job) = state.waiting.pop_front_if(|job| job.lease.room() > 0) {
+            job.lease.start_one();
             state.unsettled += 1;
             state.unsettled_most = state.unsettled_most.max(state.unsettled);
             state.starts += 1;
@@ -164,8 +158,7 @@ impl Buffer {
     }
 
     fn wake_slots(&self, state: MutexGuard<'_, State>) {
-        let startable = state.waiting.len().min(self.window.saturating_sub(state.unsettled));
-        let woken = startable.min(state.idle);
+        let woken = startable(&state.waiting, state.idle);
         drop(state);
         for _ in 0..woken {
             self.ready.notify_one();
@@ -175,4 +168,20 @@ impl Buffer {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How many of the first `most` jobs may start, in their order: a lease without room holds up those behind it.
+fn startable(waiting: &VecDeque<Arc<Job>>, most: usize) -> usize {
+    let mut of: Option<(&Arc<Lease>, usize)> = None;
+    for (at, job) in waiting.iter().take(most).enumerate() {
+        let room = match of {
+            Some((lease, room)) if Arc::ptr_eq(lease, &job.lease) => room,
+            _ => job.lease.room(),
+        };
+        if room == 0 {
+            return at;
+        }
+        of = Some((&job.lease, room - 1));
+    }
+    most.min(waiting.len())
 }

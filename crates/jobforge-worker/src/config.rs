@@ -66,10 +66,17 @@ impl Default for WorkerConfig {
 }
 
 impl WorkerConfig {
-    /// The most jobs that may have started without having been durably reported: those running, a group on
-    /// its way to the database, and the next one gathering. The lease stores it, the buffer keeps to it.
+    /// The most jobs that may have started without having been durably reported, while jobs are quick: those
+    /// running, a group on its way to the database, and the next one gathering. The lease stores it, the
+    /// buffer keeps to it.
     pub fn window(&self) -> usize {
         self.slots + 2 * self.report_group
+    }
+
+    /// The same while jobs are slow or not known yet: those running and as many on their way to the database.
+    /// Should this process die, more of what had not started goes back without a death.
+    pub fn tight_window(&self) -> usize {
+        2 * self.slots
     }
 
     /// How often leases are renewed.

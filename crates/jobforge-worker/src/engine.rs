@@ -77,7 +77,7 @@ impl Engine {
         let engine = Engine {
             registration: registration(&config, &registry),
             holdings: Holdings::default(),
-            buffer: Buffer::new(config.window()),
+            buffer: Buffer::new(),
             pace: Pace::default(),
             counters: Counters::default(),
             notes,

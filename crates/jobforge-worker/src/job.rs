@@ -3,7 +3,7 @@
 //! The runner makes them, a slot runs them, the reporter settles them, and the heartbeat's thread may stop
 //! them at any time. So everything that changes is an atomic or sits behind its own small lock.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -113,6 +113,10 @@ pub(crate) struct Lease {
     /// Something is on it in the database that no list here names.
     keeps_claims: AtomicBool,
     good_until: Mutex<Instant>,
+    /// The most of its jobs that may have started without having been reported: what the database was told.
+    pub(crate) window: usize,
+    /// Started and not settled.
+    unsettled: AtomicUsize,
 }
 
 /// What is known of a lease's life.
@@ -128,15 +132,36 @@ pub(crate) enum Life {
 }
 
 impl Lease {
-    /// One made for a suspect takes no other job, and is closed after it.
-    pub(crate) fn new(id: Uuid, solo: bool, good_until: Instant) -> Lease {
+    pub(crate) fn new(id: Uuid, window: usize, good_until: Instant) -> Lease {
         Lease {
             id,
             life: AtomicU8::new(Life::Live as u8),
-            retiring: AtomicBool::new(solo),
+            retiring: AtomicBool::new(false),
             keeps_claims: AtomicBool::new(false),
             good_until: Mutex::new(good_until),
+            window,
+            unsettled: AtomicUsize::new(0),
         }
+    }
+
+    /// One made for a suspect takes no other job, and is closed after it.
+    pub(crate) fn solo(id: Uuid, good_until: Instant) -> Lease {
+        let lease = Lease::new(id, 1, good_until);
+        lease.retire();
+        lease
+    }
+
+    /// How many more of its jobs may start now.
+    pub(crate) fn room(&self) -> usize {
+        self.window.saturating_sub(self.unsettled.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn start_one(&self) {
+        self.unsettled.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn settle(&self, started: usize) {
+        self.unsettled.fetch_sub(started, Ordering::AcqRel);
     }
 
     pub(crate) fn life(&self) -> Life {

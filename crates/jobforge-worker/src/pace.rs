@@ -25,6 +25,16 @@ impl Pace {
         self.average_nanos.store(new.max(1), Ordering::Relaxed);
     }
 
+    /// Whether jobs are so quick that reporting them one by one would hold them up; `was` is what it said before, and
+    /// holds for paces in between.
+    pub(crate) fn is_quick(&self, was: bool) -> bool {
+        match Duration::from_nanos(self.average_nanos.load(Ordering::Relaxed)) {
+            Duration::ZERO => false,
+            average if was => average < SLOW / 10,
+            average => average < SLOW / 50,
+        }
+    }
+
     /// How many jobs to hold beside those that run: about 100 ms of work, at least one per slot.
     pub(crate) fn ahead(&self, slots: usize, most: usize) -> usize {
         let average = Duration::from_nanos(self.average_nanos.load(Ordering::Relaxed));

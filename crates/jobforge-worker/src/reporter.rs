@@ -81,7 +81,7 @@ impl Reporter {
             let room = most - self.group.len();
             if !self.inboxes.endings.is_empty() {
                 self.inboxes.endings.recv_many(&mut self.group, room).await;
-            } else if self.engine.buffer.level().is_flowing(self.engine.config.window()) {
+            } else if self.engine.buffer.level().flows {
                 let more = self.inboxes.endings.recv_many(&mut self.group, room);
                 if timeout_at(until, more).await.is_err() {
                     break;
@@ -179,13 +179,14 @@ impl Reporter {
 
     /// Lets jobs start in the place of those that were settled.
     fn settle(&mut self) {
-        let started: usize =
-            self.bundles.iter_mut().map(|bundle| std::mem::take(&mut bundle.settled).started).sum();
+        for bundle in &mut self.bundles {
+            let started = std::mem::take(&mut bundle.settled).started;
+            if started > 0 {
+                self.engine.buffer.settle(&bundle.lease, started);
+            }
+        }
         self.bundles.retain(|bundle| !bundle.is_empty());
         self.engine.holdings.sweep();
-        if started > 0 {
-            self.engine.buffer.settle(started);
-        }
     }
 
     async fn pause(&mut self, error: &Error) {

@@ -37,6 +37,8 @@ pub(crate) struct Claimer {
     lease: Option<Arc<Lease>>,
     /// The id of the lease that a claim under way may make.
     new_lease: Option<uuid::Uuid>,
+    /// How many jobs of the next lease may have started without having been reported.
+    window: usize,
     /// The connection on which the worker registered.
     registered_on: u64,
     /// How many jobs may still be claimed, where that is limited.
@@ -59,6 +61,7 @@ struct Round {
 impl Claimer {
     pub(crate) fn new(engine: Arc<Engine>, link: Link, budget: Option<usize>) -> Claimer {
         let beside = Link::new(&engine.config);
+        let window = engine.config.tight_window();
         Claimer {
             engine,
             link,
@@ -67,6 +70,7 @@ impl Claimer {
             cursor: Cursor::default(),
             lease: None,
             new_lease: None,
+            window,
             registered_on: 0,
             budget,
             full_claims: 0,
@@ -177,7 +181,7 @@ impl Claimer {
             lease_id,
             new_lease_id: self.new_lease,
             lease_seconds: i32::from(config.lease_seconds),
-            window: i32::try_from(config.window()).unwrap_or(i32::MAX),
+            window: i32::try_from(self.window).unwrap_or(i32::MAX),
             cursor: &self.cursor,
         }
     }
@@ -202,10 +206,10 @@ impl Claimer {
         }
         let good_until = sent + self.engine.config.lease();
         let lease =
-            self.lease.get_or_insert_with(|| Arc::new(Lease::new(claimed.lease_id, false, good_until)));
+            self.lease.get_or_insert_with(|| Arc::new(Lease::new(claimed.lease_id, self.window, good_until)));
         let on = |job: &ClaimedJob| match job.lease_id == lease.id {
             true => lease.clone(),
-            false => Arc::new(Lease::new(job.lease_id, job.solo, good_until)),
+            false => Arc::new(Lease::solo(job.lease_id, good_until)),
         };
         let jobs: Vec<Arc<Job>> = claimed
             .jobs
@@ -233,8 +237,14 @@ impl Claimer {
     /// The lease to put new jobs on, if it has enough life before it. One without jobs is not renewed: it is
     /// left to end, and the database makes a new one.
     fn usable_lease(&mut self) -> Option<uuid::Uuid> {
-        let lease = self.lease.as_ref()?;
         let config = &self.engine.config;
+        let quick = self.engine.pace.is_quick(self.window == config.window());
+        self.window = if quick { config.window() } else { config.tight_window() };
+        let lease = self.lease.as_ref()?;
+        if lease.window != self.window {
+            lease.retire();
+            self.engine.report_now.notify_one();
+        }
         let holds_jobs = self.engine.holdings.holds_jobs(lease);
         let lasts = lease.good_until() > Instant::now() + config.heartbeat_interval() + config.margin();
         if lease.life() == Life::Live && !lease.is_retiring() && (holds_jobs || lasts) {
@@ -262,7 +272,7 @@ impl Claimer {
         } else if error.is_connection() || matches!(error, Error::Shape { .. }) {
             let lease = self.lease.take().or_else(|| {
                 let good_until = sent + self.engine.config.lease();
-                let lease = Arc::new(Lease::new(self.new_lease?, false, good_until));
+                let lease = Arc::new(Lease::new(self.new_lease?, self.window, good_until));
                 self.engine.holdings.adopt(&lease, []);
                 Some(lease)
             });

@@ -163,7 +163,8 @@ async fn no_more_jobs_start_unreported_than_the_lease_was_told() {
     let started = Arc::new(AtomicUsize::new(0));
     let starts = started.clone();
     let config = WorkerConfig { slots: 4, report_group: 8, faults: faults(&points), ..story.config() };
-    let window = config.window();
+    // Nothing is known of the jobs' pace yet.
+    let (tight, window) = (config.tight_window(), config.window());
     story.enqueue_numbers(1000).await;
     let worker = story
         .work(config, move |context, payload| {
@@ -171,12 +172,14 @@ async fn no_more_jobs_start_unreported_than_the_lease_was_told() {
             echo(context, payload)
         })
         .await;
-    eventually("the window is full", async || (started.load(Ordering::SeqCst) == window).then_some(())).await;
-    let told = story.count("select max(window_size)::bigint from jobforge.leases").await;
-    assert_eq!(usize::try_from(told).unwrap(), window);
+    eventually("the window is full", async || (started.load(Ordering::SeqCst) == tight).then_some(())).await;
+    let told = story.count("select min(window_size)::bigint from jobforge.leases").await;
+    assert_eq!(usize::try_from(told).unwrap(), tight);
     points.resume("report");
+    // Now that the jobs are known to be quick, a lease with a wider window takes them, and only then more start.
     eventually("all are over", async || (worker.stats().completed == 1000).then_some(())).await;
-    assert_eq!(worker.stats().unreported_most, window);
+    let most = worker.stats().unreported_most;
+    assert!((tight..=tight + window).contains(&most), "{most}");
     worker.shutdown().await;
 }
 
