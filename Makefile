@@ -21,14 +21,16 @@ run: ## Install what is missing, build, and run everything on a private Postgres
 	target/release/jobforge dev
 
 # House rules come last: a file too long must not hide what the tests say.
-test: ## All tests on real Postgres servers, doc tests, house rules
+test: ## All tests on real Postgres servers, doc tests, a smoke of each bench workload, house rules
 	@scripts/setup test
 	cargo nextest run --workspace --profile $(NEXTEST_PROFILE)
 	cargo test --quiet --workspace --doc
+	cd bench && cargo nextest run
 	@$(MAKE) --no-print-directory tidy
 
 lint: ## Formatting and clippy, warnings are errors
 	cargo fmt --all --check
+	cargo fmt --manifest-path bench/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
 tidy: ## House rules that no other tool checks (xtask/src/tidy/)
