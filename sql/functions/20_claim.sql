@@ -17,7 +17,7 @@ declare
   v_lease jobforge.leases;
   v_timeouts integer[];
   v_marks jobforge.claim_mark[];
-  v_stage text := 'suspect';
+  v_stage text := 'turn';
   v_turns record;
   v_turn uuid := (p_cursor ->> 'turn')::uuid;
   v_rounds integer := 8;
@@ -39,6 +39,11 @@ begin
     v_marks := jobforge.trusted_marks(p_cursor -> 'marks', p_queues, p_types, v_now);
   end if;
   perform jobforge.promote(v_now, 1000);
+  if exists (select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
+             cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
+                                 and (j.deaths >= 2 or j.priority < 10) limit 1) as a) then
+    v_stage := 'suspect';
+  end if;
 
   while v_left > 0 loop
     v_lease := v_session;

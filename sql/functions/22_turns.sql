@@ -20,8 +20,12 @@ begin
     return;
   end if;
 
-  tenants := array(select n from jobforge.next_tenants(p_queues, p_types, p_after, v_most, p_marks) as n);
-  if cardinality(tenants) < v_most and p_after is not null then
+  -- Where few tenants wait, one scan finds them all, and the turn is only a matter of order.
+  tenants := array(select n from jobforge.next_tenants(p_queues, p_types, null, v_most, p_marks) as n);
+  if p_after is not null and cardinality(tenants) < v_most then
+    tenants := array(select n from unnest(tenants) as n order by n <= p_after, n);
+  elsif p_after is not null then
+    tenants := array(select n from jobforge.next_tenants(p_queues, p_types, p_after, v_most, p_marks) as n);
     tenants := tenants || array(
       select n from jobforge.next_tenants(p_queues, p_types, null, v_most - cardinality(tenants), p_marks) as n
       where n <= p_after);

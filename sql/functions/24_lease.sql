@@ -28,7 +28,6 @@ language plpgsql volatile
 as $$
 declare
   v_lease jobforge.leases;
-  v_bound uuid := jobforge.login_tenant();
 begin
   if p_lease_id is not null then
     return jobforge.require_lease(p_lease_id, p_now);
@@ -41,7 +40,8 @@ begin
   -- Before this sign of life hides a gap from the leader.
   perform jobforge.notice_outage(p_now);
   -- A caller that chose the id itself can close the lease though the answer was lost.
-  select coalesce(p_new_lease_id, gen_random_uuid()), w.no, v_bound, p_window, p_seconds, false, p_now, p_now, p_now + make_interval(secs => p_seconds)
+  select coalesce(p_new_lease_id, gen_random_uuid()), w.no, jobforge.login_tenant(), p_window, p_seconds, false, p_now, p_now,
+    p_now + make_interval(secs => p_seconds)
   into v_lease from jobforge.workers w where w.worker_id = p_worker_id;
   if v_lease.id is null then
     perform jobforge.refuse('JF007', 'worker_unknown', format('worker %s is not registered', p_worker_id));
