@@ -41,7 +41,7 @@ begin
   perform jobforge.promote(v_now, 1000);
   if exists (select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
              cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
-                                 and (j.deaths >= 2 or j.priority < 10) limit 1) as a) then
+                                 and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1) as a) then
     v_stage := 'suspect';
   end if;
 
@@ -55,7 +55,7 @@ begin
       end if;
       v_stage := 'reserved';
     elsif v_stage = 'reserved' then
-      v_pick := jobforge.pick_reserved(v_session, p_queues, p_types, v_left);
+      v_pick := jobforge.pick_reserved(v_session, p_queues, p_types, v_left, v_now);
       v_stage := 'turn';
     else
       -- Everybody in the turn gets an equal share. What is left then goes to the next tenants, or, once everybody was
@@ -87,7 +87,7 @@ begin
     where j.ctid = p.place
     returning v_lease.id, v_lease.expires_at, v_lease.solo, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority,
       j.run_at, j.fence, j.failures, j.deaths, j.max_attempts, v_timeouts[array_position(p_types, j.type)],
-      j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false;
+      j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false, false, null::timestamptz;
     v_left := v_left - cardinality(v_pick.places);
   end loop;
 
@@ -96,7 +96,8 @@ begin
   end if;
   return query select v_session.id, v_session.expires_at, false, null::bigint, null::uuid, null::uuid, null, null,
     null::smallint, null::timestamptz, null::integer, null::integer, null::smallint, null::smallint, null::integer, null,
-    null, null::jsonb, null::tid, v_turn, v_left = p_limit and v_seen;
+    null, null::jsonb, null::tid, v_turn, v_left = p_limit and v_seen,
+    false, null::timestamptz;
 end
 $$;
 comment on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid) is
@@ -122,7 +123,7 @@ begin
           select j.ctid, j.id from jobforge.jobs j
           where j.queue = p_queues[1] and j.type = p_types[1] and j.tenant_id = t.tenant_id
             and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
-            and j.ready and j.deaths < 2 and j.priority >= 10
+            and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
           order by j.priority, j.run_at, j.id limit p_quantum
           for no key update skip locked) as b
         limit p_quantum) as w
@@ -164,7 +165,7 @@ as $$
             select j.priority, j.run_at, j.id from jobforge.jobs j
             where j.queue = q.queue and j.type = y.type and j.tenant_id = t.tenant_id
               and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
-              and j.ready and j.deaths < 2 and j.priority >= 10
+              and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
             order by j.priority, j.run_at, j.id limit p_quantum) as b
           limit p_quantum) as f
         order by f.priority, f.run_at, f.id limit p_quantum) as h
@@ -176,7 +177,7 @@ as $$
         select j.ctid, j.priority, j.run_at, j.id from jobforge.jobs j
         where j.queue = s.queue and j.type = s.type and j.tenant_id = t.tenant_id
           and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
-          and j.ready and j.deaths < 2 and j.priority >= 10
+          and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
         order by j.priority, j.run_at, j.id limit s.jobs
         for no key update skip locked) as b
       limit s.jobs) as w

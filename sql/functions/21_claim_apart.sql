@@ -11,7 +11,7 @@ begin
   if not exists (
       select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
       cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
-                          and (j.deaths >= 2 or j.priority < 10) and (case when j.deaths >= 2 then 1 else 0 end) = 1 limit 1) as s)
+                          and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) and (case when j.deaths >= 2 then 1 else 0 end) = 1 limit 1) as s)
     or exists (select from jobforge.leases l where l.worker_no = p_lease.worker_no and l.solo and l.expires_at > p_now) then
     return;
   end if;
@@ -19,9 +19,9 @@ begin
   from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
   cross join lateral (
     select j.ctid, j.tenant_id, j.run_at, j.id from jobforge.jobs j
-    where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or j.priority < 10)
+    where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
       and (case when j.deaths >= 2 then 1 else 0 end) = 1 and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
-      and not exists (select from jobforge.tenants h where h.id = j.tenant_id and h.paused_at is not null)
+      and not jobforge.is_paused('tenant', j.tenant_id::text, p_now)
     order by j.priority, j.run_at, j.id limit 1
     for no key update of j skip locked) as s
   order by s.run_at limit 1;
@@ -49,7 +49,7 @@ $$;
 comment on function jobforge.solo_lease(jobforge.leases, timestamptz) is 'A lease of its own for a suspect.';
 
 create or replace function jobforge.pick_reserved(
-  p_lease jobforge.leases, p_queues text[], p_types text[], p_limit integer,
+  p_lease jobforge.leases, p_queues text[], p_types text[], p_limit integer, p_now timestamptz,
   out places tid[], out tenant_ids uuid[], out job_ids uuid[])
 language plpgsql volatile
 as $$
@@ -60,14 +60,14 @@ begin
     from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
     cross join lateral (
       select j.ctid, j.tenant_id, j.priority, j.run_at, j.id from jobforge.jobs j
-      where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or j.priority < 10)
+      where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
         and (case when j.deaths >= 2 then 1 else 0 end) = 0 and j.priority < 10
         and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
-        and not exists (select from jobforge.tenants h where h.id = j.tenant_id and h.paused_at is not null)
+        and not jobforge.is_paused('tenant', j.tenant_id::text, p_now)
       order by j.priority, j.run_at, j.id limit p_limit
       for no key update of j skip locked) as w
     order by w.priority, w.run_at, w.id limit p_limit) as s;
 end
 $$;
-comment on function jobforge.pick_reserved(jobforge.leases, text[], text[], integer) is
+comment on function jobforge.pick_reserved(jobforge.leases, text[], text[], integer, timestamptz) is
   'Locks operators'' work (priorities 0 to 9), whosever it is, before any tenant''s turn.';

@@ -10,13 +10,12 @@ declare
   v_most integer := least(p_limit, 64);
   v_after uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
   v_free uuid[];
-  v_held boolean := exists (select from jobforge.tenants t where t.paused_at is not null);
+  v_held boolean := exists (select from jobforge.pauses p where p.kind = 'tenant');
 begin
   seen := false;
   everybody := true;
   if p_bound is not null then
-    tenants := array(select p_bound where not exists (
-      select from jobforge.tenants h where h.id = p_bound and h.paused_at is not null));
+    tenants := array(select p_bound where not jobforge.is_paused('tenant', p_bound::text, p_now));
     return;
   end if;
 
@@ -38,8 +37,7 @@ begin
     return;
   end if;
 
-  tenants := array(select u.n from unnest(tenants) with ordinality as u(n, o) where not exists (
-    select from jobforge.tenants h where h.id = u.n and h.paused_at is not null) order by u.o);
+  tenants := array(select u.n from unnest(tenants) with ordinality as u(n, o) where not jobforge.is_paused('tenant', u.n::text, p_now) order by u.o);
   seen := cardinality(tenants) > 0;
   if everybody or cardinality(tenants) * 2 >= v_most then
     return;
@@ -48,8 +46,7 @@ begin
   perform jobforge.refresh_candidates(p_queues, p_types, p_now);
   v_free := array(
     select distinct on (c.tenant_id <= v_after, c.tenant_id) c.tenant_id from jobforge.turn_candidates c
-    where c.queue = any (p_queues) and c.type = any (p_types) and c.tenant_id <> all (tenants) and not exists (
-      select from jobforge.tenants h where h.id = c.tenant_id and h.paused_at is not null)
+    where c.queue = any (p_queues) and c.type = any (p_types) and c.tenant_id <> all (tenants) and not jobforge.is_paused('tenant', c.tenant_id::text, p_now)
     order by c.tenant_id <= v_after, c.tenant_id limit v_most - cardinality(tenants));
   everybody := cardinality(tenants) + cardinality(v_free) < v_most;
   turn := coalesce(v_free[cardinality(v_free)], turn);
@@ -81,7 +78,7 @@ as $$
       from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
       cross join lateral (
         select j.tenant_id from jobforge.jobs j
-        where j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2 and j.priority >= 10
+        where j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
           and (j.tenant_id, j.priority) > (t.tenant_id, t.edge)
           and j.tenant_id < coalesce(k.tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
         order by j.tenant_id, j.priority limit 1) as w
@@ -109,7 +106,7 @@ begin
     insert into jobforge.turn_candidates (queue, type, tenant_id)
     select v_lane.queue, v_lane.type, n
     from jobforge.next_tenants(array[v_lane.queue], array[v_lane.type], null, 1000000, null) as n
-    where not exists (select from jobforge.tenants h where h.id = n and h.paused_at is not null);
+    where not jobforge.is_paused('tenant', n::text, p_now);
     insert into jobforge.turn_refreshes (queue, type, refreshed_at) values (v_lane.queue, v_lane.type, p_now)
     on conflict (queue, type) do update set refreshed_at = excluded.refreshed_at;
   end loop;

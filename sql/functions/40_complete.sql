@@ -78,10 +78,11 @@ begin
   ), kept as (
     insert into jobforge.job_history (tenant_id, id, run_at, created_at, started_at, finished_at, fence, failures, worker_no,
       deaths, max_attempts, priority, status, retention, queue, type, payload, result, dedupe_key, correlation_id,
-      traceparent, tags, source, source_ref, created_by, parent_id, error)
+      traceparent, tags, source, source_ref, created_by, parent_id, error, concurrency_key)
     select g.tenant_id, g.id, g.run_at, g.created_at, g.started_at, p_now, g.fence, g.failures, g.worker_no, g.deaths,
       g.max_attempts, g.priority, p_status, g.retention, g.queue, g.type, g.payload, g.result, g.dedupe_key,
-      g.correlation_id, g.traceparent, g.tags, g.source, g.source_ref, g.created_by, g.parent_id, p_error
+      g.correlation_id, g.traceparent, g.tags, g.source, g.source_ref, g.created_by, g.parent_id, p_error,
+      g.concurrency_key
     from gone g
   )
   select array_agg(g.at::integer), array_agg(g.at::integer) filter (where g.fence > 1 or g.noted or p_status = 'canceled')

@@ -63,10 +63,10 @@ begin
       cross join unnest(s.queues) as q(queue) cross join unnest(s.types) as y(type)
       cross join lateral (
         (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2
-           and j.priority >= 10 limit 1)
+           and j.priority >= 10 and not j.keyed limit 1)
         union all
         (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
-           and (j.deaths >= 2 or j.priority < 10) limit 1)) as w
+           and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1)) as w
       where s.expires_at > v_now);
     if found_work then
       perform pg_notify('jobforge_wake', '');

@@ -1,5 +1,5 @@
 -- owner: jf_sys
--- Who and what there is: workers, tenants, definitions, and which login acts for whom.
+-- Who works, and which login acts for whom.
 
 create or replace function jobforge.register_worker(
   p_worker_id text, p_host text, p_pid integer, p_version text, p_queues text[], p_types text[], p_slots integer default 1,
@@ -70,69 +70,6 @@ $$;
 comment on function jobforge.list_workers(integer) is
   'The workers, the last seen first; stale says that one went silent without stopping.';
 grant execute on function jobforge.list_workers(integer) to jf_operator;
-
-create or replace function jobforge.upsert_tenant(p_tenant_id uuid, p_name text) returns uuid
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-  if p_tenant_id is null then
-    perform jobforge.refuse('JF001', 'tenant_missing', 'p_tenant_id is null');
-  elsif p_name is null or length(p_name) not between 1 and 200 then
-    perform jobforge.refuse('JF001', 'name_length', 'a tenant''s name has 1 to 200 characters');
-  end if;
-  insert into jobforge.tenants as t (id, name) values (p_tenant_id, p_name)
-  on conflict (id) do update set name = excluded.name;
-  return p_tenant_id;
-end
-$$;
-comment on function jobforge.upsert_tenant(uuid, text) is 'Makes a tenant known or renames it.';
-grant execute on function jobforge.upsert_tenant(uuid, text) to jf_operator;
-
-create or replace function jobforge.upsert_definition(
-  p_key text, p_description text default null, p_queue text default null, p_priority integer default null,
-  p_timeout_seconds integer default null, p_max_attempts integer default null, p_max_deaths integer default null,
-  p_retry_preset text default null, p_retry_base_ms bigint default null, p_retry_factor real default null,
-  p_retry_cap_ms bigint default null, p_retry_jitter real default null, p_retention text default null,
-  p_is_active boolean default null)
-returns text
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_new jobforge.definitions;
-begin
-  if p_key is null or p_key !~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$' then
-    perform jobforge.refuse('JF001', 'key_malformed', 'a definition''s key has 1 to 128 letters, digits, dots, colons, dashes');
-  elsif p_retry_preset is not null and p_retry_preset not in ('standard', 'quick', 'patient') then
-    perform jobforge.refuse('JF001', 'preset_unknown', 'a preset is standard, quick or patient');
-  end if;
-  -- What is not given keeps its value, or takes the default when the definition is new.
-  insert into jobforge.definitions (key) values (p_key) on conflict (key) do nothing;
-  select d.* into v_new from jobforge.definitions d where d.key = p_key for no key update;
-  if p_retry_preset is not null then
-    v_new.retry_base_ms := case p_retry_preset when 'patient' then 2000 else 1000 end;
-    v_new.retry_factor := 2;
-    v_new.retry_cap_ms := case p_retry_preset when 'quick' then 60000 when 'patient' then 1024000 else 3600000 end;
-  end if;
-  update jobforge.definitions d
-  set description = coalesce(p_description, d.description), queue = coalesce(p_queue, d.queue),
-    priority = coalesce(p_priority, d.priority), timeout_seconds = coalesce(p_timeout_seconds, d.timeout_seconds),
-    max_attempts = coalesce(p_max_attempts, d.max_attempts), max_deaths = coalesce(p_max_deaths, d.max_deaths),
-    retry_base_ms = coalesce(p_retry_base_ms, v_new.retry_base_ms), retry_factor = coalesce(p_retry_factor, v_new.retry_factor),
-    retry_cap_ms = coalesce(p_retry_cap_ms, v_new.retry_cap_ms), retry_jitter = coalesce(p_retry_jitter, d.retry_jitter),
-    retention = coalesce(p_retention, d.retention), is_active = coalesce(p_is_active, d.is_active), updated_at = jobforge.clock()
-  where d.key = p_key;
-  return p_key;
-exception when check_violation or numeric_value_out_of_range then
-  raise exception 'definition % refused: %', p_key, sqlerrm using errcode = 'JF001', detail = 'definition_out_of_range';
-end
-$$;
-comment on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real,
-  bigint, real, text, boolean) is
-  'Makes a job type known or changes it; what is not given stays. Presets: standard, quick, patient.';
-grant execute on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real,
-  bigint, real, text, boolean) to jf_operator;
 
 create or replace function jobforge.bind_login(p_role text, p_tenant_id uuid default null) returns text
 language plpgsql volatile security definer

@@ -38,10 +38,10 @@ grant select on jobforge.logins to jf_tenant, jf_operator;
 
 -- Every column but raw payloads and results, which only functions hand out.
 grant select (tenant_id, id, run_at, created_at, started_at, finished_at, cancel_at, fence, failures, worker_no, deaths,
-  max_attempts, priority, status, retention, queue, type, dedupe_key, correlation_id, traceparent, tags, source,
+  max_attempts, priority, status, retention, queue, type, dedupe_key, concurrency_key, correlation_id, traceparent, tags, source,
   source_ref, created_by, parent_id, error) on jobforge.jobs to jf_tenant, jf_operator;
 grant select (tenant_id, id, run_at, created_at, started_at, finished_at, fence, failures, worker_no, deaths,
-  max_attempts, priority, status, retention, queue, type, dedupe_key, correlation_id, traceparent, tags, source,
+  max_attempts, priority, status, retention, queue, type, dedupe_key, concurrency_key, correlation_id, traceparent, tags, source,
   source_ref, created_by, parent_id, error) on jobforge.job_history to jf_tenant, jf_operator;
 grant select on jobforge.attempts, jobforge.attempt_history, jobforge.job_logs, jobforge.log_history,
   jobforge.job_progress to jf_tenant, jf_operator;

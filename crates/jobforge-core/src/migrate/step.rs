@@ -80,14 +80,46 @@ pub(super) fn functions(changed: &[File], source: &Source) -> String {
             file.name, file.sha256
         );
     }
-    let names: Vec<String> = source.functions.iter().map(|file| format!("'{}'", file.name)).collect();
-    let _ =
-        writeln!(records, "delete from jobforge.schema_functions where name not in ({});", names.join(", "));
+    let names = quoted(source.functions.iter().map(|file| file.name));
+    let _ = writeln!(records, "delete from jobforge.schema_functions where name not in ({names});");
     // A worker may finish jobs before any leader makes partitions: they would lie in the default ones.
     records.push_str("select jobforge.make_partitions(1000);\n");
     push_as(&mut sql, Some("jf_owner"), &records);
+    sql.push_str(&drop_superseded(source));
     sql.push_str("commit;\n");
     sql
+}
+
+/// A function has one signature: where a file gave it another, the old one goes, as do functions that no file makes
+/// any more.
+fn drop_superseded(source: &Source) -> String {
+    let made = source
+        .functions
+        .iter()
+        .flat_map(|file| file.sql.lines())
+        .filter_map(|line| line.strip_prefix("create or replace function jobforge.")?.split('(').next());
+    format!(
+        "do $$
+declare
+  v_old regprocedure;
+begin
+  for v_old in
+    select p.oid::regprocedure from pg_proc p
+    where p.pronamespace = 'jobforge'::regnamespace and (p.proname not in ({})
+      or exists (select from pg_proc n
+                 where n.pronamespace = p.pronamespace and n.proname = p.proname and n.oid > p.oid))
+  loop
+    execute format('drop function %s', v_old);
+  end loop;
+end
+$$;
+",
+        quoted(made)
+    )
+}
+
+fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
 }
 
 fn push_as(sql: &mut String, owner: Option<&str>, text: &str) {

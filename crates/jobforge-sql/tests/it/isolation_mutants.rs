@@ -95,7 +95,6 @@ const REDUNDANT: &[(&str, &str, &str)] = &[
     ("fn_read", "jobforge.leases", "no function of jf_fn reads leases"),
     ("fn_read", "jobforge.sweeps", "no function of jf_fn reads sweeps"),
     ("tenant_reads", "jobforge.idempotency_keys", "nobody but the functions' owners may select from it"),
-    ("sys_all", "jobforge.audit_log", "no function of jf_sys writes to it or reads it"),
 ];
 
 fn is_redundant(policy: &str, table: &str) -> bool {

@@ -84,14 +84,14 @@ async fn views_look_with_their_readers_rights(site: &Site) -> Verdict {
     faults(site, "views with their owner's rights", sql).await
 }
 
-/// Otherwise one tenant's key could collide with another's, and tell of it. `leases` names a worker's tenant; its rows
-/// are the system's.
+/// Otherwise one tenant's key could collide with another's, and tell of it. `leases` names a worker's tenant,
+/// `limited_runs` and `pending_counts` count for limits; their rows are the system's.
 async fn keys_start_with_the_tenant(site: &Site) -> Verdict {
     let sql = "select i.indexrelid::regclass::text
         from pg_index i join pg_class c on c.oid = i.indrelid
         join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id' and not t.attisdropped
         where c.relnamespace = 'jobforge'::regnamespace and i.indisunique and i.indkey[0] <> t.attnum
-          and c.relname not in ('logins', 'leases')
+          and c.relname not in ('logins', 'leases', 'limited_runs')
           and not (c.relname = 'turn_candidates' and t.attnum = any (i.indkey))
         union all
         select k.conname from pg_constraint k
@@ -106,7 +106,7 @@ async fn tenants_tables_have_all_their_policies(site: &Site) -> Verdict {
         join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id' and not t.attisdropped
         cross join (values ('tenant_rows', true), ('login_bound', false), ('sys_all', true)) as w(policy, permissive)
         where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-          and c.relname not in ('logins', 'leases', 'turn_candidates')
+          and c.relname not in ('logins', 'leases', 'turn_candidates', 'limited_runs', 'pending_counts')
           and not exists (select from pg_policy p where p.polrelid = c.oid and p.polname = w.policy
             and p.polcmd = '*' and p.polpermissive = w.permissive)
         union all

@@ -189,10 +189,12 @@ async fn a_claim_passes_held_tenants_by(site: &Site) -> Verdict {
     for tenant in [held[0], held[1], TENANT_B] {
         works("enqueue", enqueue_with(&site.app, tenant, NOOP, "'{}', p_queue => 'service_held'").await)?;
     }
-    let hold = |at: &str| format!("update jobforge.tenants set paused_at = {at} where name = 'held'");
-    works("hold", site.admin.batch_execute(&hold("now()")).await)?;
+    let each = |verb: &str| {
+        format!("select jobforge.{verb}('tenant', t) from unnest(array['{}', '{}']) as t", held[0], held[1])
+    };
+    works("hold", site.operator.batch_execute(&each("pause")).await)?;
     let claim = claim_with(&site.worker, "w1", 2, in_queue("service_held")).await;
-    works("let go", site.admin.batch_execute(&hold("null")).await)?;
+    works("let go", site.operator.batch_execute(&each("resume")).await)?;
     let tenants: Vec<Uuid> = works("claim", claim)?.jobs.iter().map(|job| job.tenant_id).collect();
     same("whose jobs were claimed", tenants, vec![TENANT_B])
 }

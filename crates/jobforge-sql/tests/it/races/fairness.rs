@@ -139,7 +139,11 @@ async fn paused_tenants_start_nothing_and_stand_in_nobodys_way() {
     let stage = Stage::set().await;
     crowd(&stage, 100, 2, 100).await;
     stage
-        .meddle("update jobforge.tenants set paused_at = jobforge.clock() where id::text like '1000%'", &[])
+        .meddle(
+            "insert into jobforge.pauses select 'tenant', id, '', 'the test', jobforge.clock() from jobforge.tenants
+             where id::text like '1000%'",
+            &[],
+        )
         .await;
     let (id, _) = enqueue_with(stage.app.client(), TENANT_B, NOOP, "'{}'").await.unwrap();
     let mut claimer = Claimer { stage: &stage, turn: None };
