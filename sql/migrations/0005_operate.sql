@@ -80,11 +80,20 @@ create table jobforge.pending_counts (
   constraint pending_counts_pk primary key (tenant_id)
 ) with (fillfactor = 50);
 
+-- Where a tenant with more concurrency keys than one claim looks at goes on.
+create unlogged table jobforge.key_turns (
+  queue     text not null,
+  type      text not null,
+  tenant_id uuid not null,
+  after_key text not null,
+  constraint key_turns_pk primary key (queue, type, tenant_id)
+) with (fillfactor = 50);
+
 do $$
 declare
   v_table text;
 begin
-  foreach v_table in array array['pauses', 'limit_buckets', 'limited_runs', 'pending_counts'] loop
+  foreach v_table in array array['pauses', 'limit_buckets', 'limited_runs', 'pending_counts', 'key_turns'] loop
     execute format('alter table jobforge.%I enable row level security, force row level security', v_table);
     execute format('create policy sys_all on jobforge.%I for all to jf_sys using (true) with check (true)', v_table);
     execute format('grant select, insert, update, delete on jobforge.%I to jf_sys', v_table);
@@ -92,5 +101,12 @@ begin
 end
 $$;
 
--- Whether a job counts against a limit; and, on the last row, when what limits hold back may be had.
-alter type jobforge.claimed add attribute limited boolean, add attribute retry_at timestamptz;
+-- What a claim may take now: the lanes that nothing holds back, and what it must heed on the way.
+create type jobforge.claim_gate as (
+  queues text[], types text[], limited_types text[], keyed boolean, held boolean, weighted boolean, rooms jsonb
+);
+grant usage on type jobforge.claim_gate to jf_sys;
+
+-- Whether a job counts against a limit; and, on the last row, what the tenant whose turn it is has left of it, and
+-- when what a rate holds back may be had.
+alter type jobforge.claimed add attribute limited boolean, add attribute owed integer, add attribute retry_at timestamptz;

@@ -1,0 +1,170 @@
+-- owner: jf_sys
+-- Limits: how much room a tenant, a definition or a concurrency key has, exactly, under a try-lock held for the claim.
+-- Work under no limit never comes here.
+
+create or replace function jobforge.admit(
+  inout p_rooms jsonb, p_tenant_id uuid, p_type text, p_key text, p_now timestamptz, out hindrance text)
+language plpgsql volatile
+as $$
+declare
+  v_limit record;
+  v_room record;
+begin
+  for v_limit in select * from jobforge.limits_of(p_tenant_id, p_type, p_key) loop
+    if not p_rooms ? v_limit.slot then
+      -- One claimer at a time counts and takes; whoever comes second leaves this work to it.
+      if pg_try_advisory_xact_lock(hashtextextended('jobforge limit ' || v_limit.slot, 0)) then
+        perform jobforge.count_runs(v_limit.kind, v_limit.name, v_limit.since);
+        v_room := jobforge.limit_room(v_limit.kind, v_limit.name, v_limit.most, v_limit.rate, v_limit.burst, p_now);
+        p_rooms := p_rooms || jsonb_build_object(v_limit.slot, v_room.room, 'retry_at',
+          least((p_rooms ->> 'retry_at')::timestamptz, v_room.retry_at));
+      else
+        p_rooms := p_rooms || jsonb_build_object(v_limit.slot, 0, 'busy', true);
+      end if;
+    end if;
+    if (p_rooms ->> v_limit.slot)::integer <= 0 then
+      hindrance := v_limit.kind;
+      return;
+    end if;
+  end loop;
+  p_rooms := p_rooms || coalesce((
+    select jsonb_object_agg(l.slot, (p_rooms ->> l.slot)::integer - 1)
+    from jobforge.limits_of(p_tenant_id, p_type, p_key) as l), '{}');
+end
+$$;
+comment on function jobforge.admit(jsonb, uuid, text, text, timestamptz) is
+  'Takes one place of each limit that applies to a job, or tells which has none left. p_rooms carries what this claim knows: '
+  'the room per limit, whether another claimer holds one (busy), and when the next token is there (retry_at).';
+
+create or replace function jobforge.limits_of(p_tenant_id uuid, p_type text, p_key text)
+returns table (kind text, name text, slot text, most integer, rate double precision, burst integer, since xid8)
+language sql stable
+as $$
+  select 'tenant', t.id::text, 'tenant ' || t.id::text, t.max_in_flight, t.rate_per_second, t.rate_burst, t.limited_since
+  from jobforge.tenants t
+  where t.id = p_tenant_id and (t.max_in_flight is not null or t.rate_per_second is not null)
+  union all
+  select 'definition', d.key, 'definition ' || d.key, d.max_in_flight, d.rate_per_second, d.rate_burst, d.limited_since
+  from jobforge.definitions d
+  where d.key = p_type and (d.max_in_flight is not null or d.rate_per_second is not null)
+  union all
+  select 'key', p_tenant_id || '/' || p_key, 'key ' || p_tenant_id || '/' || p_key,
+    coalesce((select d.max_in_flight_per_key from jobforge.definitions d where d.key = p_type), 1), null, null, null
+  where p_key is not null
+$$;
+comment on function jobforge.limits_of(uuid, text, text) is 'The limits that apply to a job: its tenant''s, its type''s, its key''s.';
+
+create or replace function jobforge.limit_room(
+  p_kind text, p_name text, p_most integer, p_rate double precision, p_burst integer, p_now timestamptz,
+  out room integer, out retry_at timestamptz)
+language plpgsql volatile
+as $$
+declare
+  v_tokens double precision;
+begin
+  room := 1000000;
+  if p_rate is not null then
+    v_tokens := jobforge.tokens(p_kind, p_name, p_rate, p_burst, p_now);
+    room := floor(v_tokens);
+    if room = 0 then
+      retry_at := p_now + make_interval(secs => (1 - v_tokens) / p_rate);
+      return;
+    end if;
+  end if;
+  if p_most is not null then
+    room := least(room, greatest(p_most - jobforge.runs_of(p_kind, p_name), 0));
+  end if;
+end
+$$;
+comment on function jobforge.limit_room(text, text, integer, double precision, integer, timestamptz) is
+  'How many jobs a limit lets start now, and, where its rate has none, when the next.';
+
+create or replace function jobforge.tokens(
+  p_kind text, p_name text, p_rate double precision, p_burst integer, p_now timestamptz) returns double precision
+language sql stable
+as $$
+  -- Without a burst of its own a bucket holds a tenth of a second's worth, so that a rate is one from the start.
+  select coalesce(
+    (select least(f.full_at, b.tokens + p_rate * greatest(extract(epoch from p_now - b.filled_at), 0))
+     from jobforge.limit_buckets b where b.kind = p_kind and b.name = p_name), f.full_at)
+  from (select coalesce(p_burst, greatest(1, ceil(p_rate / 10)))) as f(full_at)
+$$;
+comment on function jobforge.tokens(text, text, double precision, integer, timestamptz) is 'What a token bucket holds now.';
+
+create or replace function jobforge.runs_of(p_kind text, p_name text) returns integer
+language sql volatile
+as $$
+  select count(*)::integer from jobforge.limited_runs r
+  cross join lateral (
+    select from jobforge.jobs j
+    where j.tenant_id = r.tenant_id and j.id = r.job_id and j.lease_id = r.lease_id and j.fence = r.fence offset 0) as j
+  where r.kind = p_kind and r.name = p_name
+$$;
+comment on function jobforge.runs_of(text, text) is
+  'How many jobs run that count against a limit: those noted whose row still says so.';
+
+create or replace function jobforge.count_runs(p_kind text, p_name text, p_since xid8) returns void
+language plpgsql volatile
+as $$
+begin
+  delete from jobforge.limited_runs r
+  where r.kind = p_kind and r.name = p_name and not exists (
+    select from jobforge.jobs j
+    where j.tenant_id = r.tenant_id and j.id = r.job_id and j.lease_id = r.lease_id and j.fence = r.fence);
+  if p_since is null then
+    return;
+  end if;
+  -- The limit is new: what runs without having been noted is noted now, and again as long as a claim may be under way
+  -- that began before there was a limit.
+  insert into jobforge.limited_runs (kind, name, tenant_id, job_id, lease_id, fence)
+  select p_kind, p_name, j.tenant_id, j.id, j.lease_id, j.fence
+  from jobforge.lease_claims c
+  cross join unnest(c.tenant_ids, c.job_ids) as u(tenant_id, id)
+  cross join lateral (
+    select k.tenant_id, k.id, k.lease_id, k.fence, k.type from jobforge.jobs k
+    where k.tenant_id = u.tenant_id and k.id = u.id and k.lease_id = c.lease_id offset 0) as j
+  where case p_kind when 'tenant' then u.tenant_id::text else j.type end = p_name
+  on conflict do nothing;
+  if pg_snapshot_xmin(pg_current_snapshot()) > p_since then
+    update jobforge.tenants t set limited_since = null where p_kind = 'tenant' and t.id::text = p_name;
+    update jobforge.definitions d set limited_since = null where p_kind = 'definition' and d.key = p_name;
+  end if;
+end
+$$;
+comment on function jobforge.count_runs(text, text, xid8) is
+  'Sweeps out runs that ended and, after a limit was set, notes those that began before it.';
+
+create or replace function jobforge.charge(
+  p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamptz) returns void
+language plpgsql volatile
+as $$
+declare
+  v_limit record;
+begin
+  insert into jobforge.limited_runs as r (kind, name, tenant_id, job_id, lease_id, fence)
+  select l.kind, l.name, j.tenant_id, j.id, p_lease_id, j.fence
+  from unnest(p_tenant_ids, p_job_ids) as u(tenant_id, id)
+  cross join lateral (
+    select k.tenant_id, k.id, k.fence, k.type, k.concurrency_key from jobforge.jobs k
+    where k.tenant_id = u.tenant_id and k.id = u.id offset 0) as j
+  cross join lateral jobforge.limits_of(j.tenant_id, j.type, j.concurrency_key) as l
+  where l.most is not null
+  on conflict (kind, name, tenant_id, job_id) do update set lease_id = excluded.lease_id, fence = excluded.fence;
+  for v_limit in
+    select l.kind, l.name, l.rate, l.burst, count(*) as jobs
+    from unnest(p_tenant_ids, p_job_ids) as u(tenant_id, id)
+    cross join lateral (
+      select k.type from jobforge.jobs k where k.tenant_id = u.tenant_id and k.id = u.id offset 0) as j
+    cross join lateral jobforge.limits_of(u.tenant_id, j.type, null) as l
+    where l.rate is not null
+    group by l.kind, l.name, l.rate, l.burst
+  loop
+    insert into jobforge.limit_buckets as b (kind, name, tokens, filled_at)
+    values (v_limit.kind, v_limit.name,
+      jobforge.tokens(v_limit.kind, v_limit.name, v_limit.rate, v_limit.burst, p_now) - v_limit.jobs, p_now)
+    on conflict (kind, name) do update set tokens = excluded.tokens, filled_at = excluded.filled_at;
+  end loop;
+end
+$$;
+comment on function jobforge.charge(uuid, uuid[], uuid[], timestamptz) is
+  'Notes claimed jobs as runs of their limits and takes their tokens.';
