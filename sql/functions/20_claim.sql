@@ -15,7 +15,8 @@ declare
   v_now timestamptz := jobforge.clock();
   v_session jobforge.leases;
   v_lease jobforge.leases;
-  v_timeouts integer[];
+  v_view record;
+  v_most integer := 0;
   v_marks jobforge.claim_mark[];
   v_stage text := 'turn';
   v_turns record;
@@ -32,17 +33,20 @@ declare
 begin
   perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor);
   v_session := jobforge.hold_lease(p_lease_id, p_new_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds, v_now);
-  v_timeouts := array(select d.timeout_seconds from unnest(p_types) with ordinality as y(type, o)
-                      left join jobforge.definitions d on d.key = y.type order by y.o);
   -- A worker of one tenant has few rows to walk, and its sweep would be of no use to the others.
-  if v_session.tenant_id is null then
+  if v_session.tenant_id is null and jsonb_array_length(p_cursor -> 'marks') > 0 then
     v_marks := jobforge.trusted_marks(p_cursor -> 'marks', p_queues, p_types, v_now);
+  elsif v_session.tenant_id is null then
+    v_most := least(p_limit, 32) + 1;
   end if;
-  perform jobforge.promote(v_now, 1000);
-  if exists (select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
-             cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
-                                 and (j.deaths >= 2 or j.priority < 10) limit 1) as a) then
+  v_view := jobforge.survey(p_queues, p_types, v_most, v_now);
+  if v_view.due then
+    perform jobforge.promote(v_now, 1000);
+  end if;
+  if v_view.due or v_view.apart then
     v_stage := 'suspect';
+  elsif v_view.ready < v_most and not v_view.held then
+    v_stage := 'few'; -- all of it can be had
   end if;
 
   while v_left > 0 loop
@@ -56,6 +60,13 @@ begin
       v_stage := 'reserved';
     elsif v_stage = 'reserved' then
       v_pick := jobforge.pick_reserved(v_session, p_queues, p_types, v_left);
+      v_stage := 'turn';
+    elsif v_stage = 'few' then
+      exit when v_view.ready = 0;
+      v_pick := jobforge.pick_few(p_queues, p_types, v_turn, v_view.ready);
+      v_turn := coalesce(v_pick.tenant_ids[1], v_turn);
+      v_seen := true;
+      v_everybody := true;
       v_stage := 'turn';
     else
       -- Everybody in the turn gets an equal share. What is left then goes to the next tenants, or, once everybody was
@@ -86,7 +97,7 @@ begin
     from unnest(v_pick.places) as p(place)
     where j.ctid = p.place
     returning v_lease.id, v_lease.expires_at, v_lease.solo, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority,
-      j.run_at, j.fence, j.failures, j.deaths, j.max_attempts, v_timeouts[array_position(p_types, j.type)],
+      j.run_at, j.fence, j.failures, j.deaths, j.max_attempts, v_view.timeouts[array_position(p_types, j.type)],
       j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false;
     v_left := v_left - cardinality(v_pick.places);
   end loop;
@@ -94,9 +105,8 @@ begin
   if p_lease_id is null and v_left + v_solo < p_limit then
     perform jobforge.keep_lease(v_session);
   end if;
-  return query select v_session.id, v_session.expires_at, false, null::bigint, null::uuid, null::uuid, null, null,
-    null::smallint, null::timestamptz, null::integer, null::integer, null::smallint, null::smallint, null::integer, null,
-    null, null::jsonb, null::tid, v_turn, v_left = p_limit and v_seen;
+  return next row(v_session.id, v_session.expires_at, false, null, null, null, null, null, null, null, null, null, null, null,
+    null, null, null, null, null, v_turn, v_left = p_limit and v_seen)::jobforge.claimed;
 end
 $$;
 comment on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid) is
