@@ -34,7 +34,8 @@ begin
 end
 $$;
 comment on function jobforge.survey(text[], text[], integer, timestamptz) is
-  'The types'' timeouts; whether anything is due, stands apart, is paused, weighted or under a limit; and how many jobs are ready, counted up to p_most.';
+  'The types'' timeouts; whether anything is due, stands apart, is paused, weighted or under a limit; and how many jobs are '
+  'ready, counted up to p_most.';
 
 create or replace function jobforge.pick_few(
   p_queues text[], p_types text[], p_after uuid, p_limit integer,
