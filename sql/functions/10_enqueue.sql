@@ -14,33 +14,14 @@ set enable_seqscan = off
 set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_now timestamptz := jobforge.clock();
-  v_asleep boolean;
   v_row record;
 begin
-  -- A plain job needs no more than its definition: most are, and this path costs half of the other. Whatever is
-  -- wrong with it, the batch form finds and says.
+  -- Most jobs are plain, and their path is the cheaper one.
   if coalesce(p_queue, p_idempotency_key, p_dedupe_key, p_correlation_id, p_traceparent, p_source, p_source_ref, p_created_by)
       is null and p_priority is null and p_run_at is null and p_id is null and p_max_attempts is null and p_tags is null then
-    insert into jobforge.jobs as j (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention,
-      queue, type, payload, source)
-    select p_tenant_id, jobforge.make_id(jobforge.id_base(v_now), 0), v_now, v_now, d.max_attempts, d.priority, true,
-      'queued', d.retention, d.queue, d.key, p_payload, 'manual'
-    from jobforge.definitions d
-    where d.key = p_type and d.is_active and jobforge.payload_problem(p_payload) is null
-      and p_tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid
-      and exists (select from jobforge.tenants t where t.id = p_tenant_id)
-      and exists (select from jobforge.logins l where l.role_name = session_user::text
-                  and (l.tenant_id is null or l.tenant_id = p_tenant_id))
-    returning j.id, j.status, false, j.run_at, exists (
-      select from jobforge.sleepers s where s.expires_at > v_now and j.type = any (s.types) and j.queue = any (s.queues))
-    into id, status, existing, run_at, v_asleep;
-    if id is not null then
-      if v_asleep then
-        perform pg_notify('jobforge_wake', '');
-      end if;
-      return;
-    end if;
+    select e.id, 'queued', false, e.run_at into id, status, existing, run_at
+    from jobforge.enqueue_plain(p_tenant_id, p_type, p_payload) as e;
+    return;
   end if;
 
   select * into v_row from jobforge.enqueue_jobs(
@@ -80,12 +61,14 @@ create or replace function jobforge.enqueue_jobs(
 returns table (at integer, id uuid, status text, existing boolean, run_at timestamptz, error_code text, error_reason text)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
+set enable_nestloop = off set enable_mergejoin = off set enable_seqscan = off
 set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := jobforge.clock();
   v_base bigint := jobforge.id_base(v_now);
+  v_tail text := jobforge.id_tail();
+  v_operator boolean := pg_has_role(session_user, 'jf_operator', 'member');
   v_rows integer := cardinality(p_types);
 begin
   perform jobforge.require_tenant(p_tenant_id);
@@ -100,10 +83,9 @@ begin
   if p_idempotency_keys is null and p_dedupe_keys is null and p_ids is null then
     return query
     with checked as materialized (
-      select c.*, jobforge.make_id(v_base, c.at) as new_id
-      from jobforge.check_jobs(v_now, pg_has_role(session_user, 'jf_operator', 'member'), p_types, p_payloads, p_queues,
-        p_priorities, p_run_ats, null, null, null, p_max_attempts, p_correlation_ids, p_traceparents, p_tags, p_sources,
-        p_source_refs) as c
+      select c.*, jobforge.make_id(v_base, v_tail, c.at) as new_id
+      from jobforge.check_jobs(v_now, v_operator, p_types, p_payloads, p_queues, p_priorities, p_run_ats, null, null, null,
+        p_max_attempts, p_correlation_ids, p_traceparents, p_tags, p_sources, p_source_refs) as c
     ), inserted as (
       insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention, queue,
         type, payload, correlation_id, traceparent, tags, source, source_ref, created_by)

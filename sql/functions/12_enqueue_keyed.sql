@@ -12,6 +12,8 @@ as $$
 declare
   v_now timestamptz := jobforge.clock();
   v_base bigint := jobforge.id_base(v_now);
+  v_tail text := jobforge.id_tail();
+  v_operator boolean := pg_has_role(session_user, 'jf_operator', 'member');
   v_row record;
   v_id uuid;
   v_kept record;
@@ -20,11 +22,10 @@ begin
   -- Key order in every caller: two batches with the same keys wait for each other, they do not deadlock. Dedupe keys
   -- come first, because they hold across types.
   for v_row in
-    select c.*, coalesce(c.given_id, jobforge.make_id(v_base, c.at)) as new_id,
+    select c.*, coalesce(c.given_id, jobforge.make_id(v_base, v_tail, c.at)) as new_id,
       sha256(convert_to(c.type || ' ' || c.payload::text, 'UTF8')) as payload_hash
-    from jobforge.check_jobs(v_now, pg_has_role(session_user, 'jf_operator', 'member'), p_types, p_payloads, p_queues,
-      p_priorities, p_run_ats, p_idempotency_keys, p_dedupe_keys, p_ids, p_max_attempts, p_correlation_ids,
-      p_traceparents, p_tags, p_sources, p_source_refs) as c
+    from jobforge.check_jobs(v_now, v_operator, p_types, p_payloads, p_queues, p_priorities, p_run_ats, p_idempotency_keys,
+      p_dedupe_keys, p_ids, p_max_attempts, p_correlation_ids, p_traceparents, p_tags, p_sources, p_source_refs) as c
     order by c.dedupe_key, c.type, c.idempotency_key, c.given_id, c.at
   loop
     at := v_row.at; id := null; status := null; existing := false; run_at := v_row.run_at;
