@@ -25,6 +25,7 @@ async fn hold(db: &TestDb, admin: &Client, state: &str) {
     rules::few_jobs_are_taken_at_once(&mut faults, db).await;
     rules::reports_go_by_place_or_key(&mut faults, db).await;
     rules::people_go_by_key(&mut faults, db).await;
+    rules::a_batch_is_stored_in_its_order(&mut faults, db).await;
     rules::lists_walk_the_key_backwards(&mut faults, db).await;
     rules::upkeep_walks_its_indexes(&mut faults, db).await;
     faults.0.sort();

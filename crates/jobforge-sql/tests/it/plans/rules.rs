@@ -241,6 +241,22 @@ pub(crate) async fn people_go_by_key(faults: &mut Faults, db: &TestDb) {
     }
 }
 
+/// Its definitions are hashed and its rows are not, or they would go into the indexes backwards.
+pub(crate) async fn a_batch_is_stored_in_its_order(faults: &mut Faults, db: &TestDb) {
+    let mut app = Watched::login(db, APP).await;
+    let whose = tenant(3);
+    app.run(&format!("set app.tenant_id = '{whose}'")).await;
+    let batch = "select at from jobforge.enqueue_jobs($1, array_fill($2::text, array[100]),
+        array_fill('{}'::jsonb, array[100]), array_fill('another'::text, array[100]))";
+    let seen = app.call(batch, &[&whose, &NOOP]).await;
+    if !seen.rows.iter().map(|row| row.get::<_, i32>(0)).eq(1..=100) {
+        faults.0.push("a batch is not answered in its order".to_owned());
+    }
+    let walked = |scan: &&Scan| scan.table == "definitions" && scan.kind == "Seq Scan";
+    faults.none_of("a batch walks the definitions", seen.scans.iter().filter(walked).collect());
+    faults.logins(&seen);
+}
+
 /// Under row-level security, as the functions' owner.
 pub(crate) async fn lists_walk_the_key_backwards(faults: &mut Faults, db: &TestDb) {
     let mut app = Watched::login(db, APP).await;
