@@ -170,8 +170,17 @@ impl NewJob {
     pub(crate) fn is_plain(&self) -> bool {
         let NewJob { job_type: _, payload: _, queue, priority, run_at, idempotency_key, dedupe_key, .. } =
             self;
-        let NewJob { id, max_attempts, correlation_id, traceparent, tags, source, source_ref, concurrency_key, .. } =
-            self;
+        let NewJob {
+            id,
+            max_attempts,
+            correlation_id,
+            traceparent,
+            tags,
+            source,
+            source_ref,
+            concurrency_key,
+            ..
+        } = self;
         queue.is_none()
             && priority.is_none()
             && run_at.is_none()
