@@ -42,6 +42,9 @@ pub(crate) struct Claimer {
     window: usize,
     /// The connection on which the worker registered.
     registered_on: u64,
+    /// The claim as it was prepared on the connection of that number, unless that failed.
+    prepared: Option<rpc::PreparedClaim>,
+    prepared_on: u64,
     /// How many jobs may still be claimed, where that is limited.
     budget: Option<usize>,
     full_claims: u32,
@@ -76,6 +79,8 @@ impl Claimer {
             new_lease: None,
             window,
             registered_on: 0,
+            prepared: None,
+            prepared_on: 0,
             budget,
             full_claims: 0,
             stuck: false,
@@ -119,6 +124,22 @@ impl Claimer {
         Ok(())
     }
 
+    /// Prepares the claim, once per connection and not while there is work: where jobs come one at a time, parsing
+    /// would be a good part of their way. Whoever hears on the very way that claims go has no pooler between, or
+    /// one that leaves sessions whole; else a statement's name may mean another's.
+    async fn prepare(&mut self) {
+        let config = &self.engine.config;
+        if config.direct_url.is_some() || !self.engine.ear.hears() || self.prepared_on == self.link.made() {
+            return;
+        }
+        let patience = config.call_timeout;
+        let Ok(client) = self.link.client().await else { return };
+        self.prepared_on = self.link.made();
+        let answer = within(patience, "claim_jobs", rpc::prepare_claim(&*client)).await;
+        self.link.heed(&answer);
+        self.prepared = answer.ok();
+    }
+
     /// How many jobs to ask for: what slots and buffer can take, but no small claims beside a buffer that is
     /// half full. More than one claim's worth only where the last claim came back full.
     fn room(&mut self) -> usize {
@@ -152,7 +173,8 @@ impl Claimer {
         let sent = Instant::now();
         let free = self.free();
         let request = ClaimRequest { free, ..self.request(first, lease_id) };
-        let call = within(patience, "claim_jobs", rpc::claim_jobs(&*client, &request));
+        let prepared = self.prepared.as_ref().filter(|_| self.prepared_on == self.link.made());
+        let call = within(patience, "claim_jobs", rpc::claim_prepared(&*client, prepared, &request));
         let Some(other) = other else {
             let answer = call.await;
             self.link.heed(&answer);
@@ -160,7 +182,7 @@ impl Claimer {
         };
         let rest = limit - first;
         let request = self.request(rest, lease_id);
-        let beside = within(patience, "claim_jobs", rpc::claim_jobs(&*other, &request));
+        let beside = within(patience, "claim_jobs", rpc::claim_prepared(&*other, None, &request));
         let (answer, beside) = join(call, beside).await;
         self.link.heed(&answer);
         self.beside.heed(&beside);
@@ -283,6 +305,8 @@ impl Claimer {
     fn doubt(&mut self, error: &Error, sent: Instant) {
         // What a failed claim had locked may lie behind the remembered positions.
         self.cursor = Cursor::default();
+        // It may have failed for that: a statement outlives no change of what it answers with.
+        self.prepared = None;
         if error.code() == Some(Code::LeaseLost) {
             if let Some(lease) = self.lease.take() {
                 self.engine.holdings.lose(&lease);
@@ -319,7 +343,9 @@ impl Claimer {
             return Ok(());
         }
         if self.engine.ear.hears() && !self.sleep.is_marked() {
-            return self.mark().await;
+            self.mark().await?;
+            self.prepare().await;
+            return Ok(());
         }
         if round.more || round.limited { self.back_off(round.retry_at).await } else { self.sleep().await }
     }

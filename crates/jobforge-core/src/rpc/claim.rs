@@ -1,8 +1,8 @@
 //! Claim: take jobs onto a lease, in the order in which they must start.
 
 use jiff::Timestamp;
-use tokio_postgres::types::Type;
-use tokio_postgres::{GenericClient, Row};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{GenericClient, Row, Statement};
 use uuid::Uuid;
 
 use super::cursor::Cursor;
@@ -11,6 +11,27 @@ use super::wire::{Columns, Json};
 use crate::error::Error;
 
 const OPERATION: &str = "claim_jobs";
+
+const CLAIM: &str =
+    "select j.lease_id, j.expires_at, j.id, j.solo, j.claim_no, j.tenant_id, j.fence, j.type, j.queue,
+       j.priority, j.run_at, j.failures, j.deaths, j.max_attempts, j.timeout_seconds,
+       j.correlation_id, j.traceparent, j.payload, j.locator, j.limited, j.turn, j.owed, j.more,
+       j.retry_at
+     from jobforge.claim_jobs(p_worker_id => $1, p_queues => $2, p_types => $3, p_limit => $4,
+       p_lease_id => $5, p_lease_seconds => $6, p_window => $7, p_cursor => $8,
+       p_new_lease_id => $9, p_free => $10) as j";
+const PARAMETERS: [Type; 10] = [
+    Type::TEXT,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::INT4,
+    Type::UUID,
+    Type::INT4,
+    Type::INT4,
+    Type::JSONB,
+    Type::UUID,
+    Type::INT4,
+];
 
 /// For a job whose definition is gone.
 const DEFAULT_TIMEOUT_SECONDS: i32 = 300;
@@ -102,32 +123,47 @@ pub struct Claimed {
     pub retry_at: Option<Timestamp>,
 }
 
+/// The claim's statement, prepared on one connection: it spares each claim its parsing and planning. Not for a
+/// connection through a pooler that hands sessions around: there a statement's name may mean another's.
+#[derive(Clone)]
+pub struct PreparedClaim(Statement);
+
+/// Prepares the claim on this connection.
+pub async fn prepare_claim<C: GenericClient>(c: &C) -> Result<PreparedClaim, Error> {
+    let prepared = c.prepare_typed(CLAIM, &PARAMETERS).await;
+    prepared.map(PreparedClaim).map_err(|error| Error::call(OPERATION, error))
+}
+
 /// Takes up to `limit` jobs.
 pub async fn claim_jobs<C: GenericClient>(c: &C, request: &ClaimRequest<'_>) -> Result<Claimed, Error> {
+    claim_prepared(c, None, request).await
+}
+
+/// The same, by the statement prepared on this connection if there is one.
+pub async fn claim_prepared<C: GenericClient>(
+    c: &C,
+    prepared: Option<&PreparedClaim>,
+    request: &ClaimRequest<'_>,
+) -> Result<Claimed, Error> {
     let cursor = request.cursor.to_json();
-    let rows = c
-        .query_typed(
-            "select j.lease_id, j.expires_at, j.id, j.solo, j.claim_no, j.tenant_id, j.fence, j.type, j.queue,
-               j.priority, j.run_at, j.failures, j.deaths, j.max_attempts, j.timeout_seconds,
-               j.correlation_id, j.traceparent, j.payload, j.locator, j.limited, j.turn, j.owed, j.more, j.retry_at
-             from jobforge.claim_jobs(p_worker_id => $1, p_queues => $2, p_types => $3, p_limit => $4,
-               p_lease_id => $5, p_lease_seconds => $6, p_window => $7, p_cursor => $8,
-               p_new_lease_id => $9, p_free => $10) as j",
-            &[
-                (&request.worker_id, Type::TEXT),
-                (&request.queues, Type::TEXT_ARRAY),
-                (&request.types, Type::TEXT_ARRAY),
-                (&request.limit, Type::INT4),
-                (&request.lease_id, Type::UUID),
-                (&request.lease_seconds, Type::INT4),
-                (&request.window, Type::INT4),
-                (&Json(&cursor), Type::JSONB),
-                (&request.new_lease_id, Type::UUID),
-                (&request.free, Type::INT4),
-            ],
-        )
-        .await
-        .map_err(|error| Error::call(OPERATION, error))?;
+    let cursor = Json(&cursor);
+    let values: [&(dyn ToSql + Sync); 10] = [
+        &request.worker_id,
+        &request.queues,
+        &request.types,
+        &request.limit,
+        &request.lease_id,
+        &request.lease_seconds,
+        &request.window,
+        &cursor,
+        &request.new_lease_id,
+        &request.free,
+    ];
+    let rows = match prepared {
+        Some(prepared) => c.query(&prepared.0, &values).await,
+        None => c.query_typed(CLAIM, &values.into_iter().zip(PARAMETERS).collect::<Vec<_>>()).await,
+    };
+    let rows = rows.map_err(|error| Error::call(OPERATION, error))?;
     let (end, rows) = rows.split_last().ok_or_else(|| Error::shape(OPERATION, "no rows"))?;
     let jobs = rows.iter().map(read_job).collect::<Result<_, Error>>()?;
     let mut columns = Columns::of(OPERATION, end);

@@ -36,7 +36,9 @@ mod wire;
 mod worker;
 
 pub use cancel::{Canceled, cancel_job};
-pub use claim::{ClaimRequest, Claimed, ClaimedJob, claim_jobs};
+pub use claim::{
+    ClaimRequest, Claimed, ClaimedJob, PreparedClaim, claim_jobs, claim_prepared, prepare_claim,
+};
 pub use complete::{Completion, complete_job, complete_jobs};
 pub use cursor::Cursor;
 pub use definition::{Definition, upsert_definition};

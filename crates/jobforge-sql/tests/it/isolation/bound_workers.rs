@@ -13,6 +13,7 @@ use crate::schema::{NOOP, OTHER, TENANT_A, TENANT_B, WORKER_A};
 probes![
     it_claims_only_its_tenants_jobs,
     it_claims_no_reserved_or_suspect_job_of_another,
+    it_claims_none_of_few_jobs_of_another,
     it_cannot_claim_onto_a_trusted_lease,
     its_reports_on_a_trusted_lease_are_refused,
     it_cannot_end_a_trusted_lease,
@@ -55,6 +56,17 @@ async fn it_claims_no_reserved_or_suspect_job_of_another(site: &Site) -> Verdict
     fill(site, queue).await?;
     let sql = "delete from jobforge.jobs where queue = $1 and tenant_id = $2";
     works("leave B's only", site.admin.execute(sql, &[&queue, &TENANT_A]).await)?;
+    let claim = works("claim", claim_with(&site.worker_a, "w2", 10, in_queue(queue)).await)?;
+    same("jobs of B for a worker of A", claim.jobs, vec![])
+}
+
+/// With nothing that stands apart a claim could take all that is ready at once.
+async fn it_claims_none_of_few_jobs_of_another(site: &Site) -> Verdict {
+    let queue = "bound_few";
+    fill(site, queue).await?;
+    let sql =
+        "delete from jobforge.jobs where queue = $1 and (tenant_id = $2 or deaths >= 2 or priority < 10)";
+    works("leave B's ordinary one", site.admin.execute(sql, &[&queue, &TENANT_A]).await)?;
     let claim = works("claim", claim_with(&site.worker_a, "w2", 10, in_queue(queue)).await)?;
     same("jobs of B for a worker of A", claim.jobs, vec![])
 }
