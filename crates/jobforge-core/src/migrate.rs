@@ -8,6 +8,7 @@
 
 mod files;
 mod record;
+mod snapshot;
 mod step;
 
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use crate::error::Error;
 use files::Source;
 use record::Records;
 pub use record::{FileState, Status};
+pub use snapshot::{Drift, Fact, Part, drift, snapshot};
 
 /// Longer than two minutes of a table in constant use is a matter for people.
 const MAX_ATTEMPTS: u32 = 12;
