@@ -14,7 +14,8 @@ use crate::error::Error;
 /// The snapshot of this program's own schema, made by `cargo xtask snapshot`.
 const EXPECTED: &str = include_str!("../../../../sql/schema.snapshot.sql");
 
-const HEADER: &str = "-- The schema as the catalogs tell it, one fact a line. Written by `cargo xtask snapshot`.\n";
+const HEADER: &str =
+    "-- The schema as the catalogs tell it, one fact a line. Written by `cargo xtask snapshot`.\n";
 
 /// How a database's schema differs from this program's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,7 +108,8 @@ fn lines(text: &str) -> BTreeSet<&str> {
 async fn other_texts<C: GenericClient>(c: &C) -> Result<Vec<String>, Error> {
     let rows = c.query_typed(TEXTS, &[]).await.map_err(|error| Error::call("snapshot", error))?;
     let expected = texts();
-    let differs = |(name, text): &(String, String)| expected.get(name.as_str()).is_some_and(|own| own != text);
+    let differs =
+        |(name, text): &(String, String)| expected.get(name.as_str()).is_some_and(|own| own != text);
     let found = rows.iter().map(|row| (row.get(0), row.get(1)));
     Ok(found.filter(differs).map(|(name, _)| name).collect())
 }

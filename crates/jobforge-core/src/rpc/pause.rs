@@ -109,11 +109,7 @@ pub async fn resume<C: GenericClient>(
     let row = c
         .query_typed_one(
             "select jobforge.resume(p_kind => $1, p_name => $2, p_author => $3)",
-            &[
-                (&kind.as_str(), Type::TEXT),
-                (&clean(name), Type::TEXT),
-                (&author.map(clean), Type::TEXT),
-            ],
+            &[(&kind.as_str(), Type::TEXT), (&clean(name), Type::TEXT), (&author.map(clean), Type::TEXT)],
         )
         .await
         .map_err(|error| Error::call(OPERATION, error))?;

@@ -225,10 +225,44 @@ async fn a_schema_that_was_changed_by_hand_is_told_apart_from_a_sound_one() {
     assert_eq!(told(&found.extra, Part::Index), ["create index by_hand ON jobforge.jobs USING btree"]);
     assert_eq!(told(&found.extra, Part::Table), ["alter table jobforge.jobs add column by_hand text;"]);
     let lost = "alter table jobforge.tenants add constraint tenants_weight_range";
-    assert_eq!(told(&found.missing, Part::Table), [format!("{lost} CHECK").split(' ').take(7).collect::<Vec<_>>().join(" ")]);
+    assert_eq!(
+        told(&found.missing, Part::Table),
+        [format!("{lost} CHECK").split(' ').take(7).collect::<Vec<_>>().join(" ")]
+    );
     assert_eq!(told(&found.missing, Part::Security), ["create policy sys_all on jobforge.leases for all"]);
     assert_eq!(told(&found.extra, Part::Security), ["grant select on table jobforge.jobs to jf_worker;"]);
-    assert_eq!((told(&found.missing, Part::Function).len(), told(&found.extra, Part::Function).len()), (1, 1));
+    assert_eq!(
+        (told(&found.missing, Part::Function).len(), told(&found.extra, Part::Function).len()),
+        (1, 1)
+    );
     assert_eq!(found.functions, ["canonical"]);
     assert_eq!(found.invalid_indexes, ["jobs_dead_letters"]);
+}
+
+#[tokio::test]
+async fn functions_changed_by_hand_are_mended_when_all_are_applied_again() {
+    use jobforge_core::migrate::{Drift, drift};
+    let db = TestDb::new().await;
+    let admin = db.connect_super().await;
+    let changes =
+        "create or replace function jobforge.canonical(p_value jsonb) returns text language plpgsql immutable
+          as $$ begin return 'other'; end $$;
+        create function jobforge.retry_job(p_job_id uuid) returns void language sql as $$ select $$;
+        alter function jobforge.cancel_job(uuid, uuid, text) reset search_path;
+        grant execute on function jobforge.reap(bigint, integer) to jf_tenant";
+    admin.batch_execute(changes).await.unwrap();
+    assert!(
+        migrate::up(&db.super_url()).await.unwrap().functions_changed.is_empty(),
+        "the records know nothing"
+    );
+    let report = migrate::reapply(&db.super_url()).await.unwrap();
+    assert!(report.applied.is_empty() && report.functions_changed.len() > 10);
+    let left = drift(&admin).await.unwrap();
+    let lines: Vec<&str> = left.extra.iter().map(|fact| fact.line.as_str()).collect();
+    assert_eq!(lines, ["grant execute on function jobforge.reap(bigint, integer) to jf_tenant;"]);
+    admin
+        .batch_execute("revoke execute on function jobforge.reap(bigint, integer) from jf_tenant")
+        .await
+        .unwrap();
+    assert_eq!(drift(&admin).await.unwrap(), Drift::default());
 }

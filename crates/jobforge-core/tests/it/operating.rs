@@ -99,7 +99,10 @@ async fn pauses_are_listed_with_their_author_and_end() {
     let kinds: Vec<PauseKind> = pauses.iter().map(|pause| pause.kind).collect();
     assert_eq!(kinds, [PauseKind::Definition, PauseKind::Tenant, PauseKind::Queue], "the latest first");
     let latest = &pauses[0];
-    assert_eq!((latest.name.as_str(), latest.reason.as_str(), latest.author.as_str()), (NOOP, "deploy", "ann@desk"));
+    assert_eq!(
+        (latest.name.as_str(), latest.reason.as_str(), latest.author.as_str()),
+        (NOOP, "deploy", "ann@desk")
+    );
     assert_eq!(latest.paused_at, at);
     assert_eq!(latest.until.unwrap().as_microsecond(), until.as_microsecond());
     assert_eq!(pauses[2].author, jobforge_testkit::OPERATOR, "without a name it is the login's");
@@ -176,7 +179,8 @@ async fn an_examination_finds_stuck_leases_starved_work_and_forgotten_pauses() {
     let admin = story.db.connect_super().await;
     let limits = Tenant { max_in_flight: Some(1), ..Tenant::new(TENANT_A) };
     upsert_tenant(operator, &limits).await.unwrap();
-    let count = "insert into jobforge.limited_runs select 'tenant', tenant_id::text, tenant_id, id, lease_id, fence
+    let count =
+        "insert into jobforge.limited_runs select 'tenant', tenant_id::text, tenant_id, id, lease_id, fence
                  from jobforge.jobs where status = 'running' on conflict do nothing";
     admin.batch_execute(count).await.unwrap();
     let starved = list_starved(operator, now, 10).await.unwrap();
@@ -196,7 +200,10 @@ async fn an_examination_finds_stuck_leases_starved_work_and_forgotten_pauses() {
         };
         pause(operator, &hold(kind, name.clone())).await.unwrap();
         let forgotten = list_forgotten_pauses(operator, now, 10).await.unwrap();
-        assert_eq!(forgotten.iter().map(|p| (p.kind, p.name.clone())).collect::<Vec<_>>(), [(kind, name.clone())]);
+        assert_eq!(
+            forgotten.iter().map(|p| (p.kind, p.name.clone())).collect::<Vec<_>>(),
+            [(kind, name.clone())]
+        );
         assert!(list_forgotten_pauses(operator, patient, 10).await.unwrap().is_empty(), "it is young");
         resume(operator, kind, &name, None).await.unwrap();
     }
@@ -207,7 +214,10 @@ async fn an_examination_finds_stuck_leases_starved_work_and_forgotten_pauses() {
     admin.batch_execute(expire).await.unwrap();
     let stuck = list_stuck_leases(operator, Duration::from_secs(30), 10).await.unwrap();
     assert_eq!(stuck.len(), 1);
-    assert_eq!((stuck[0].lease_id, stuck[0].worker_id.as_deref(), stuck[0].jobs), (running.lease_id, Some("w1"), 1));
+    assert_eq!(
+        (stuck[0].lease_id, stuck[0].worker_id.as_deref(), stuck[0].jobs),
+        (running.lease_id, Some("w1"), 1)
+    );
     let refusal = refused(list_stuck_leases(operator, Duration::from_secs(400 * 86_400), 10).await);
     assert_eq!(refusal, (Code::InvalidArgument, "age_out_of_range".to_owned()));
 }
