@@ -1,7 +1,7 @@
 # The commands of this repository. Each target is a line or two; what needs more lives in scripts/ or xtask/.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint tidy bench acceptance deny ci clean
+.PHONY: help build run test lint tidy snapshot bench acceptance deny ci clean
 
 # Debian keeps pgbouncer in /usr/sbin, which is not on an ordinary user's PATH; the tests start it by name.
 export PATH := $(PATH):/usr/sbin
@@ -21,11 +21,12 @@ run: ## Install what is missing, build, and run everything on a private Postgres
 	target/release/jobforge dev
 
 # House rules come last: a file too long must not hide what the tests say.
-test: ## All tests on real Postgres servers, doc tests, a smoke of each bench workload, house rules
+test: ## All tests on real Postgres servers, doc tests, a smoke of each bench workload, snapshot, house rules
 	@scripts/setup test
 	cargo nextest run --workspace --profile $(NEXTEST_PROFILE)
 	cargo test --quiet --workspace --doc
 	cd bench && cargo nextest run
+	cargo xtask snapshot --check
 	@$(MAKE) --no-print-directory tidy
 
 lint: ## Formatting and clippy, warnings are errors
@@ -35,6 +36,10 @@ lint: ## Formatting and clippy, warnings are errors
 
 tidy: ## House rules that no other tool checks (xtask/src/tidy/)
 	cargo xtask tidy
+
+snapshot: ## Write the schema's snapshot anew: sql/schema.snapshot.sql
+	@scripts/setup test
+	cargo xtask snapshot
 
 bench: ## Run the benchmarks: make bench ARGS="..."
 	@scripts/setup run

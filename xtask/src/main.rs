@@ -1,5 +1,6 @@
-//! Chores of this repository that need more than a line of shell: `cargo xtask tidy`.
+//! Chores of this repository that need more than a line of shell: `cargo xtask tidy`, `cargo xtask snapshot`.
 
+mod snapshot;
 mod source;
 mod tidy;
 
@@ -10,8 +11,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy::run(repository_root()),
+        ["snapshot"] => snapshot::write(repository_root()),
+        ["snapshot", "--check"] => snapshot::check(repository_root()),
         _ => {
-            eprintln!("usage: cargo xtask tidy");
+            eprintln!("usage: cargo xtask tidy | snapshot [--check]");
             return ExitCode::from(2);
         }
     };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use jobforge_core::{Definition, NewJob, migrate, rpc};
+use jobforge_core::{Definition, NewJob, Tenant, migrate, rpc};
 use jobforge_worker::{Context as JobContext, Outcome, Worker, WorkerConfig};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -84,7 +84,7 @@ impl Contender for JobForge {
         migrate::up(database_url).await.context("migrating")?;
         let admin = connect(database_url).await?;
         admin.batch_execute(LOGINS).await.context("making the logins")?;
-        rpc::upsert_tenant(&admin, self.tenant, "bench").await?;
+        rpc::upsert_tenant(&admin, &Tenant::named(self.tenant, "bench")).await?;
         rpc::upsert_definition(&admin, &Definition { key: TYPE.to_owned(), ..Definition::default() }).await?;
         let leader = rpc::lead(&admin, "bench", 600).await?;
         rpc::upkeep_partitions(&admin, leader.term, 1000).await?;

@@ -13,8 +13,9 @@ pub mod rpc;
 
 pub use error::{Code, Error};
 pub use rpc::{
-    Attempt, AttemptEnd, Beat, Canceled, ClaimRequest, Claimed, ClaimedJob, Class, Completion, Cursor,
-    Definition, Enqueued, Failed, Failure, Job, JobFilter, JobRef, JobSummary, Leadership, Level, Locator,
-    LogLine, Look, NewJob, Page, Partitioned, Payload, Pruned, Reaped, Refusal, Registration, Rescheduled,
-    Retried, Server, Verdict, Worker,
+    Attempt, AttemptEnd, Beat, Canceled, ClaimRequest, Claimed, ClaimedJob, Class, Clear, Completion, Cursor,
+    Definition, Enqueued, Failed, Failure, Hold, Job, JobFilter, JobRef, JobSummary, Leadership, Level,
+    ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause, Page, Partitioned, Pause,
+    PauseKind, Payload, Pruned, Reaped, Refusal, Registration, Rescheduled, Retried, Server, Tenant, Verdict,
+    Worker,
 };

@@ -8,6 +8,7 @@
 
 mod files;
 mod record;
+mod snapshot;
 mod step;
 
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use crate::error::Error;
 use files::Source;
 use record::Records;
 pub use record::{FileState, Status};
+pub use snapshot::{Drift, Fact, Part, drift, snapshot};
 
 /// Longer than two minutes of a table in constant use is a matter for people.
 const MAX_ATTEMPTS: u32 = 12;
@@ -104,11 +106,29 @@ impl MigrateError {
 /// Applies what is missing. Needs a login with CREATEROLE that owns the database; a direct URL or one of a
 /// transaction pooler.
 pub async fn up(url: &str) -> Result<Report, Error> {
+    bring(url, Functions::Changed).await
+}
+
+/// Applies what is missing, and every function again: mends functions that were changed by hand, of which the
+/// records know nothing.
+pub async fn reapply(url: &str) -> Result<Report, Error> {
+    bring(url, Functions::All).await
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Functions {
+    /// Those whose text is not the recorded one.
+    Changed,
+    /// Whatever is recorded.
+    All,
+}
+
+async fn bring(url: &str, which: Functions) -> Result<Report, Error> {
     with_connection(url, |lock| async move {
         // In a transaction on a connection of its own, for the whole run: a session's lock would not
         // survive a pooler, and the files' own transactions end one by one.
         lock.batch_execute(step::HOLD_LOCK).await.map_err(|error| Error::call("migrate", error))?;
-        let report = with_connection(url, async |client| run(&client).await).await;
+        let report = with_connection(url, async |client| run(&client, which).await).await;
         // Whether or not this is heard: the lock ends with its connection, and the work is done.
         let _ = lock.batch_execute("commit").await;
         report
@@ -151,7 +171,7 @@ pub fn schema_hash() -> String {
     Source::embedded().hash()
 }
 
-async fn run(client: &Client) -> Result<Report, Error> {
+async fn run(client: &Client, which: Functions) -> Result<Report, Error> {
     let (source, records) = (Source::embedded(), Records::read(client).await?);
     records.verify(&source)?;
     let mut report = Report::default();
@@ -165,7 +185,10 @@ async fn run(client: &Client) -> Result<Report, Error> {
             took: start.elapsed(),
         });
     }
-    let changed: Vec<_> = records.changed(&source).cloned().collect();
+    let changed: Vec<_> = match which {
+        Functions::Changed => records.changed(&source).cloned().collect(),
+        Functions::All => source.functions.clone(),
+    };
     if !changed.is_empty() || records.has_stale_functions(&source) {
         apply(client, "the functions", &step::functions(&changed, &source)).await?;
         tracing::info!(files = changed.len(), "applied functions");

@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use jobforge_core::{Definition, migrate, rpc};
+use jobforge_core::{Definition, Tenant, migrate, rpc};
 use tokio_postgres::Client;
 use uuid::{Uuid, uuid};
 
@@ -102,7 +102,7 @@ async fn install(url: &str) {
         rpc::bind_login(&admin, login, tenant).await.or_fail("bind a login of the tests");
     }
     for (tenant, name) in [(TENANT_A, "A"), (TENANT_B, "B")] {
-        rpc::upsert_tenant(&admin, tenant, name).await.or_fail("make a tenant of the tests");
+        rpc::upsert_tenant(&admin, &Tenant::named(tenant, name)).await.or_fail("make a tenant of the tests");
     }
     for key in [NOOP, OTHER] {
         rpc::upsert_definition(&admin, &Definition::new(key)).await.or_fail("make a job type of the tests");

@@ -1,11 +1,18 @@
 //! The command line.
 
+mod operate;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
+
+pub(crate) use operate::{
+    DefinitionsAction, DefinitionsArgs, DefinitionsSetArgs, DoctorArgs, Held, PauseArgs, PausesArgs,
+    ResumeArgs, TenantsAction, TenantsArgs, TenantsSetArgs,
+};
 
 /// Durable background work for many tenants on the Postgres you already have.
 #[derive(Debug, Parser)]
@@ -54,10 +61,20 @@ pub(crate) enum Command {
     Jobs(JobsArgs),
     /// List the workers
     Workers(WorkersArgs),
+    /// Hold a queue, a tenant or a definition back
+    Pause(PauseArgs),
+    /// End a pause
+    Resume(ResumeArgs),
+    /// List what is paused
+    Pauses(PausesArgs),
+    /// Look at tenants, change their weights and limits
+    Tenants(TenantsArgs),
+    /// Look at definitions (job types), change them and their limits
+    Definitions(DefinitionsArgs),
     /// Measure this database: enqueue jobs in bulk, then drain them
     Bench(BenchArgs),
     /// Check the health of the database and of what runs on it
-    Doctor,
+    Doctor(DoctorArgs),
     /// Look at the settings
     Config(ConfigArgs),
 }
@@ -89,6 +106,9 @@ pub(crate) struct MigrateArgs {
     /// Print the SQL of everything, for review or to be run by hand; needs no database
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) print: bool,
+    /// Apply every function again, to mend what was changed by hand
+    #[arg(long, conflicts_with_all = ["dry_run", "print"])]
+    pub(crate) functions: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

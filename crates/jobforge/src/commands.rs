@@ -2,12 +2,17 @@
 
 pub(crate) mod bench;
 pub(crate) mod config_show;
+pub(crate) mod definitions;
 pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod jobs;
 pub(crate) mod migrate;
+pub(crate) mod pause;
+pub(crate) mod pauses;
+pub(crate) mod resume;
 pub(crate) mod schedule;
+pub(crate) mod tenants;
 pub(crate) mod tick;
 pub(crate) mod work;
 pub(crate) mod workers;

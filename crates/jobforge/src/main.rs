@@ -23,8 +23,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use crate::commands::{bench, config_show, dev as dev_command, doctor, enqueue, jobs, migrate};
-use crate::commands::{schedule, tick, work, workers};
+use crate::commands::{bench, config_show, definitions, dev as dev_command, doctor, enqueue, jobs, migrate};
+use crate::commands::{pause, pauses, resume, schedule, tenants, tick, work, workers};
 use crate::config::{Config, Settings};
 use crate::output::Output;
 
@@ -52,7 +52,12 @@ async fn run(cli: Cli, output: Output) -> anyhow::Result<ExitCode> {
         Command::Jobs(args) => jobs::run(config, args, output).await,
         Command::Workers(args) => workers::run(config, &args, output).await,
         Command::Bench(args) => bench::run(config, &args, output).await,
-        Command::Doctor => doctor::run(config, output).await,
+        Command::Pause(args) => pause::run(config, args, output).await,
+        Command::Resume(args) => resume::run(config, &args, output).await,
+        Command::Pauses(args) => pauses::run(config, &args, output).await,
+        Command::Tenants(args) => tenants::run(config, args, output).await,
+        Command::Definitions(args) => definitions::run(config, args, output).await,
+        Command::Doctor(args) => doctor::run(config, &args, output).await,
         Command::Config(args) => config_show::run(&settings, &args, output),
     }
 }

@@ -56,6 +56,12 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
+/// One thing and what is known of it, a fact a line; what is not known is left out.
+pub(crate) fn facts<'a>(head: &str, facts: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
+    let known = facts.into_iter().filter_map(|(name, value)| Some(format!("  {name:<14} {}", value?)));
+    std::iter::once(head.to_owned()).chain(known).collect::<Vec<_>>().join("\n")
+}
+
 /// A time as people read it, in their own zone, to the second.
 pub(crate) fn local(at: Timestamp) -> String {
     at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()

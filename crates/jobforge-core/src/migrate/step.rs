@@ -90,8 +90,8 @@ pub(super) fn functions(changed: &[File], source: &Source) -> String {
     sql
 }
 
-/// A function has one signature: where a file gave it another, the old one goes, as do functions that no file makes
-/// any more.
+/// A function has one signature, the one that this transaction wrote: another goes, as do functions that no file
+/// makes any more.
 fn drop_superseded(source: &Source) -> String {
     let made = source
         .functions
@@ -106,8 +106,9 @@ begin
   for v_old in
     select p.oid::regprocedure from pg_proc p
     where p.pronamespace = 'jobforge'::regnamespace and (p.proname not in ({})
-      or exists (select from pg_proc n
-                 where n.pronamespace = p.pronamespace and n.proname = p.proname and n.oid > p.oid))
+      or (p.xmin <> pg_current_xact_id()::xid and exists (
+        select from pg_proc n where n.pronamespace = p.pronamespace and n.proname = p.proname
+          and n.oid <> p.oid and n.xmin = pg_current_xact_id()::xid)))
   loop
     execute format('drop function %s', v_old);
   end loop;

@@ -13,11 +13,14 @@ mod derive;
 mod enqueue;
 mod fail;
 mod heartbeat;
+mod inspect;
 mod job;
 mod lead;
+mod limit;
 mod log;
 mod new_job;
 mod partitions;
+mod pause;
 mod payload;
 mod progress;
 mod promote;
@@ -41,16 +44,22 @@ pub use claim::{
 };
 pub use complete::{Completion, complete_job, complete_jobs};
 pub use cursor::Cursor;
-pub use definition::{Definition, upsert_definition};
+pub use definition::{Definition, ListedDefinition, list_definitions, upsert_definition};
 pub use derive::{canonical, derive_dedupe_key};
 pub use enqueue::{enqueue_grouped, enqueue_job, enqueue_jobs};
 pub use fail::{AttemptEnd, Class, Failed, Failure, fail_job, fail_jobs};
 pub use heartbeat::{Beat, heartbeat};
+pub use inspect::{
+    ForgottenPause, Leader, Starved, StuckLease, inspect_leader, list_forgotten_pauses, list_starved,
+    list_stuck_leases,
+};
 pub use job::{JobRef, Locator, Payload, Verdict};
 pub use lead::{Leadership, lead, resign};
+pub use limit::{Clear, Hold};
 pub use log::{Level, LogLine, append_log};
 pub use new_job::{Enqueued, NewJob, Refusal};
 pub use partitions::{Partitioned, upkeep_partitions};
+pub use pause::{NewPause, Pause, PauseKind, list_pauses, pause, resume};
 pub use progress::report_progress;
 pub use promote::promote_due;
 pub use prune::{Pruned, prune};
@@ -63,5 +72,5 @@ pub use server::{Server, inspect_server};
 pub use sleep::{Look, look, sleep_worker, wake_worker};
 pub use snooze::snooze_job;
 pub use stats::sample_stats;
-pub use tenant::{bind_login, upsert_tenant};
+pub use tenant::{ListedTenant, Tenant, bind_login, list_tenants, upsert_tenant};
 pub use worker::{Registration, Worker, list_workers, register_worker, stop_worker};

@@ -1,7 +1,7 @@
 //! Batches of many rows, and of many tenants.
 
 use jobforge_core::rpc::{enqueue_grouped, enqueue_jobs, get_job, upsert_tenant};
-use jobforge_core::{Code, NewJob};
+use jobforge_core::{Code, NewJob, Tenant};
 use jobforge_testkit::{NOOP, TENANT_A, TENANT_B};
 use uuid::Uuid;
 
@@ -49,7 +49,7 @@ async fn jobs_of_many_tenants_go_in_together_and_are_answered_in_order() {
     let story = Story::begin().await;
     let tenants: Vec<Uuid> = (0..16).map(|_| Uuid::now_v7()).collect();
     for tenant in &tenants {
-        upsert_tenant(&story.operator, *tenant, "many").await.unwrap();
+        upsert_tenant(&story.operator, &Tenant::named(*tenant, "many")).await.unwrap();
     }
     let jobs: Vec<(Uuid, NewJob)> = (0..160).map(|n| (tenants[n * 7 % 16], numbered(n))).collect();
     let mut app = story.db.as_app().await;

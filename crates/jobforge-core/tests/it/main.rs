@@ -6,6 +6,7 @@ mod connections;
 mod keys;
 mod lifecycle;
 mod migrations;
+mod operating;
 mod operations;
 mod refusals;
 mod reports;

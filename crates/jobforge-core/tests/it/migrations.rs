@@ -153,7 +153,7 @@ async fn a_login_with_createrole_that_owns_the_database_is_enough() {
 
     rpc::bind_login(&admin, OPERATOR, None).await.unwrap();
     let operator = db.as_operator().await;
-    rpc::upsert_tenant(&operator, TENANT_A, "A").await.unwrap();
+    rpc::upsert_tenant(&operator, &jobforge_core::Tenant::named(TENANT_A, "A")).await.unwrap();
     rpc::upsert_definition(&operator, &jobforge_core::Definition::new(NOOP)).await.unwrap();
     let job = NewJob::new(NOOP, &()).unwrap();
     rpc::enqueue_job(&operator, TENANT_A, &job).await.unwrap();
@@ -194,4 +194,75 @@ async fn a_lock_in_the_way_is_waited_for_in_short_turns() {
 fn the_schemas_hash_is_stable() {
     assert_eq!(migrate::schema_hash(), migrate::schema_hash());
     assert_eq!(migrate::schema_hash().len(), 64);
+}
+
+#[tokio::test]
+async fn a_schema_that_was_changed_by_hand_is_told_apart_from_a_sound_one() {
+    use jobforge_core::migrate::{Drift, Part, drift};
+    let db = TestDb::new().await;
+    let operator = db.as_operator().await;
+    assert_eq!(drift(&operator).await.unwrap(), Drift::default(), "as it was installed");
+    let admin = db.connect_super().await;
+    let changes = "drop index jobforge.jobs_future;
+        create index by_hand on jobforge.jobs (source);
+        alter table jobforge.jobs add column by_hand text;
+        alter table jobforge.tenants drop constraint tenants_weight_range;
+        drop policy sys_all on jobforge.leases;
+        grant select on jobforge.jobs to jf_worker;
+        alter function jobforge.retry_job(uuid, uuid) reset search_path;
+        create or replace function jobforge.canonical(p_value jsonb) returns text language plpgsql immutable
+          as $$ begin return 'other'; end $$;
+        update pg_index set indisvalid = false where indexrelid = 'jobforge.jobs_dead_letters'::regclass";
+    admin.batch_execute(changes).await.unwrap();
+    // Whatever the login's path is, names are told in full.
+    operator.batch_execute("set search_path = jobforge, public").await.unwrap();
+    let found = drift(&operator).await.unwrap();
+    let told = |facts: &[jobforge_core::migrate::Fact], part: Part| -> Vec<String> {
+        let lines = facts.iter().filter(|fact| fact.part == part).map(|fact| fact.line.clone());
+        lines.map(|line| line.split_whitespace().take(7).collect::<Vec<_>>().join(" ")).collect()
+    };
+    assert_eq!(told(&found.missing, Part::Index), ["create index jobs_future ON jobforge.jobs USING btree"]);
+    assert_eq!(told(&found.extra, Part::Index), ["create index by_hand ON jobforge.jobs USING btree"]);
+    assert_eq!(told(&found.extra, Part::Table), ["alter table jobforge.jobs add column by_hand text;"]);
+    let lost = "alter table jobforge.tenants add constraint tenants_weight_range";
+    assert_eq!(
+        told(&found.missing, Part::Table),
+        [format!("{lost} CHECK").split(' ').take(7).collect::<Vec<_>>().join(" ")]
+    );
+    assert_eq!(told(&found.missing, Part::Security), ["create policy sys_all on jobforge.leases for all"]);
+    assert_eq!(told(&found.extra, Part::Security), ["grant select on table jobforge.jobs to jf_worker;"]);
+    assert_eq!(
+        (told(&found.missing, Part::Function).len(), told(&found.extra, Part::Function).len()),
+        (1, 1)
+    );
+    assert_eq!(found.functions, ["canonical"]);
+    assert_eq!(found.invalid_indexes, ["jobs_dead_letters"]);
+}
+
+#[tokio::test]
+async fn functions_changed_by_hand_are_mended_when_all_are_applied_again() {
+    use jobforge_core::migrate::{Drift, drift};
+    let db = TestDb::new().await;
+    let admin = db.connect_super().await;
+    let changes =
+        "create or replace function jobforge.canonical(p_value jsonb) returns text language plpgsql immutable
+          as $$ begin return 'other'; end $$;
+        create function jobforge.retry_job(p_job_id uuid) returns void language sql as $$ select $$;
+        alter function jobforge.cancel_job(uuid, uuid, text) reset search_path;
+        grant execute on function jobforge.reap(bigint, integer) to jf_tenant";
+    admin.batch_execute(changes).await.unwrap();
+    assert!(
+        migrate::up(&db.super_url()).await.unwrap().functions_changed.is_empty(),
+        "the records know nothing"
+    );
+    let report = migrate::reapply(&db.super_url()).await.unwrap();
+    assert!(report.applied.is_empty() && report.functions_changed.len() > 10);
+    let left = drift(&admin).await.unwrap();
+    let lines: Vec<&str> = left.extra.iter().map(|fact| fact.line.as_str()).collect();
+    assert_eq!(lines, ["grant execute on function jobforge.reap(bigint, integer) to jf_tenant;"]);
+    admin
+        .batch_execute("revoke execute on function jobforge.reap(bigint, integer) from jf_tenant")
+        .await
+        .unwrap();
+    assert_eq!(drift(&admin).await.unwrap(), Drift::default());
 }

@@ -7,7 +7,7 @@ use jobforge_core::rpc::{
     reap, register_worker, report_progress, snooze_job, upsert_definition, upsert_tenant,
 };
 use jobforge_core::{
-    ClaimRequest, Code, Cursor, Definition, JobFilter, Level, LogLine, NewJob, Registration,
+    ClaimRequest, Code, Cursor, Definition, JobFilter, Level, LogLine, NewJob, Registration, Tenant,
 };
 use jobforge_testkit::{NOOP, TENANT_A, TENANT_B};
 use uuid::Uuid;
@@ -192,7 +192,7 @@ async fn reading_and_registering_have_bounds() {
             "slots_out_of_range",
         ),
         (refused(register_worker(&story.worker, &registration(&"w".repeat(201))).await), "worker_id_length"),
-        (refused(upsert_tenant(&story.operator, Uuid::now_v7(), "").await), "name_length"),
+        (refused(upsert_tenant(&story.operator, &Tenant::named(Uuid::now_v7(), "")).await), "name_length"),
         (refused(upsert_definition(&story.operator, &Definition::new("a b")).await), "key_malformed"),
         (
             refused(

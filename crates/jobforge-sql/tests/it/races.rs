@@ -14,6 +14,7 @@ mod locks;
 mod numbers;
 mod outages;
 mod partitions;
+mod pauses;
 mod places;
 mod settle;
 mod sleep;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use jobforge_core::migrate::{self, FileState, Status};
+use jobforge_core::migrate::{self, FileState, Report, Status};
 use serde_json::{Value, json};
 
 use crate::cli::{MigrateAction, MigrateArgs};
@@ -18,9 +18,13 @@ pub(crate) async fn run(config: &Config, args: &MigrateArgs, output: Output) -> 
         return Ok(ExitCode::SUCCESS);
     }
     match args.action {
+        MigrateAction::Status if args.functions => {
+            Err(Usage::new("--functions is for `jobforge migrate up`: looking changes nothing").into())
+        }
         MigrateAction::Status => status(config, output).await,
         MigrateAction::Up if args.dry_run => plan(&admin_url(config)?, output).await,
-        MigrateAction::Up => up(&admin_url(config)?, output).await,
+        MigrateAction::Up if args.functions => told(&migrate::reapply(&admin_url(config)?).await?, output),
+        MigrateAction::Up => told(&migrate::up(&admin_url(config)?).await?, output),
     }
 }
 
@@ -33,8 +37,7 @@ fn admin_url(config: &Config) -> Result<String> {
     })
 }
 
-async fn up(url: &str, output: Output) -> Result<ExitCode> {
-    let report = migrate::up(url).await?;
+fn told(report: &Report, output: Output) -> Result<ExitCode> {
     let applied: Vec<Value> = report
         .applied
         .iter()

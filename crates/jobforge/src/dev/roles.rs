@@ -3,6 +3,7 @@
 //! even less.
 
 use anyhow::{Context, Result};
+use jobforge_core::Tenant;
 use jobforge_core::connect::connect;
 use jobforge_core::migrate::{self, Report};
 use jobforge_core::rpc::{bind_login, upsert_definition, upsert_tenant};
@@ -80,7 +81,7 @@ async fn register(operator_url: &str) -> Result<()> {
     for (login, _, _) in LOGINS {
         bind_login(&client, login, None).await?;
     }
-    upsert_tenant(&client, demo::TENANT, "demo").await?;
+    upsert_tenant(&client, &Tenant::named(demo::TENANT, "demo")).await?;
     for definition in demo::definitions() {
         upsert_definition(&client, &definition).await?;
     }

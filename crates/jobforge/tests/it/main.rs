@@ -5,8 +5,10 @@ mod config;
 mod dev;
 mod dev_server;
 mod doctor;
+mod doctor_checks;
 mod jobs;
 mod migrate;
+mod operate;
 mod schedule;
 mod work;
 

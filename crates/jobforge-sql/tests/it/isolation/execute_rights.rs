@@ -48,9 +48,13 @@ const WORK: &[&str] = &[
 /// The system's own.
 const OPERATE: &[&str] = &[
     "bind_login",
+    "inspect_leader",
     "lead",
     "list_definitions",
+    "list_forgotten_pauses",
     "list_pauses",
+    "list_starved",
+    "list_stuck_leases",
     "list_tenants",
     "list_workers",
     "pause",

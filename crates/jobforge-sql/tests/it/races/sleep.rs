@@ -10,13 +10,13 @@ use crate::schema::calls::{act_for, claim, enqueue_with, fail, release};
 use crate::schema::{NOOP, TENANT_A, WORKER};
 
 /// A worker's listening connection.
-struct Ear {
+pub(super) struct Ear {
     client: Client,
     heard: UnboundedReceiver<String>,
 }
 
 impl Ear {
-    async fn open(stage: &Stage) -> Ear {
+    pub(super) async fn open(stage: &Stage) -> Ear {
         let url = stage.db.url_as(WORKER, None);
         let (client, mut connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
         let (tell, heard) = unbounded_channel();
@@ -33,7 +33,7 @@ impl Ear {
 
     /// What came since the last time. Notifications come in the order of their commits, so a probe of one's own
     /// tells that there is nothing more.
-    async fn heard(&mut self) -> Vec<String> {
+    pub(super) async fn heard(&mut self) -> Vec<String> {
         self.client.batch_execute("notify probe").await.unwrap();
         let mut all = Vec::new();
         while let Some(note) = self.heard.recv().await {

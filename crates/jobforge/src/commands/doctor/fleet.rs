@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jobforge_core::Error;
-use jobforge_core::rpc::list_workers;
+use jobforge_core::rpc::{inspect_leader, list_workers};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -13,7 +13,7 @@ use super::Check;
 use super::server::failed;
 
 /// A scheduler asks for the leadership every two seconds unless it is told otherwise.
-const LEADER_PATIENCE: Duration = Duration::from_secs(8);
+const LEADER_PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) async fn checks(client: &mut Client, tenant: Option<Uuid>) -> Vec<Check> {
     vec![
@@ -23,27 +23,26 @@ pub(super) async fn checks(client: &mut Client, tenant: Option<Uuid>) -> Vec<Che
     ]
 }
 
-/// Every scheduler that lives writes into the leader's row again and again, and the statistics of that table
-/// may be read by any login: they are watched until they move.
+/// A leader that died or has just begun is followed within moments.
 async fn leader(client: &Client) -> Result<Check, Error> {
     const NAME: &str = "scheduler";
-    let first = leader_writes(client).await?;
     let deadline = Instant::now() + LEADER_PATIENCE;
-    while Instant::now() < deadline {
-        sleep(Duration::from_millis(250)).await;
-        if leader_writes(client).await? != first {
-            return Ok(Check::ok(NAME, "one leads"));
+    loop {
+        let leader = inspect_leader(client).await?;
+        if leader.leads {
+            return Ok(Check::ok(NAME, format!("{} leads, term {}", leader.holder, leader.term)));
         }
+        if Instant::now() >= deadline {
+            let last = if leader.holder.is_empty() {
+                String::new()
+            } else {
+                format!("; {} led last", leader.holder)
+            };
+            return Ok(Check::fail(NAME, format!("nobody leads{last}"))
+                .advice("run `jobforge schedule`: without it nothing takes lost jobs back"));
+        }
+        sleep(Duration::from_millis(250)).await;
     }
-    Ok(Check::fail(NAME, format!("none was heard of for {} s", LEADER_PATIENCE.as_secs()))
-        .advice("run `jobforge schedule`: without it nothing takes lost jobs back"))
-}
-
-async fn leader_writes(client: &Client) -> Result<i64, Error> {
-    let sql = "select s.n_tup_upd from pg_catalog.pg_stat_all_tables s
-               where s.schemaname = 'jobforge' and s.relname = 'leader'";
-    let row = client.query_typed_one(sql, &[]).await.map_err(|source| failed("scheduler", source))?;
-    Ok(row.get(0))
 }
 
 async fn workers(client: &Client) -> Result<Check, Error> {

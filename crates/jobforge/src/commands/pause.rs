@@ -1,0 +1,48 @@
+//! `jobforge pause`: hold a queue, a tenant or a definition back.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use jiff::Timestamp;
+use jobforge_core::rpc::pause;
+use jobforge_core::{NewPause, PauseKind};
+use nix::unistd::{Uid, User, gethostname};
+use serde_json::json;
+
+use crate::cli::{Held, PauseArgs};
+use crate::config::Config;
+use crate::output::{Output, local};
+use crate::target::{Purpose, Target};
+
+pub(crate) async fn run(config: &Config, args: PauseArgs, output: Output) -> Result<ExitCode> {
+    let client = Target::resolve(config, Purpose::Operate)?.connect().await?;
+    let new = NewPause {
+        kind: PauseKind::from(args.held.kind),
+        author: Some(author(&args.held)),
+        name: args.held.name,
+        reason: args.reason,
+        until: args.until.or(args.length.map(|length| Timestamp::now() + length)),
+    };
+    let paused_at = pause(&client, &new).await?;
+    let json = json!({
+        "kind": new.kind, "name": new.name, "reason": new.reason, "until": new.until, "author": new.author,
+        "at": paused_at,
+    });
+    output.answer(&json, || {
+        let end =
+            new.until.map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {}", local(at)));
+        format!("{} {} is paused {end}; what runs goes on", new.kind, new.name)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who does it, for those who find the pause later: the login is often everybody's.
+pub(super) fn author(held: &Held) -> String {
+    if let Some(author) = &held.author {
+        return author.clone();
+    }
+    let uid = Uid::current();
+    let user = User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
+    let host = gethostname().ok().and_then(|host| host.into_string().ok());
+    host.map_or_else(|| user.clone(), |host| format!("{user}@{host}"))
+}

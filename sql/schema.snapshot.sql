@@ -1,0 +1,1107 @@
+-- The schema as the catalogs tell it, one fact a line. Written by `cargo xtask snapshot`.
+
+create schema jobforge authorization jf_owner;
+grant usage on schema jobforge to jf_fn;
+grant usage on schema jobforge to jf_operator;
+grant usage on schema jobforge to jf_sys;
+grant usage on schema jobforge to jf_tenant;
+grant usage on schema jobforge to jf_worker;
+
+create sequence jobforge.claim_numbers;
+alter sequence jobforge.claim_numbers owner to jf_owner;
+grant usage on sequence jobforge.claim_numbers to jf_sys;
+
+create sequence jobforge.workers_no_seq;
+alter sequence jobforge.workers_no_seq owner to jf_owner;
+
+create type jobforge.claim_mark;
+alter type jobforge.claim_mark owner to jf_owner;
+alter type jobforge.claim_mark add attribute queue text;
+alter type jobforge.claim_mark add attribute type text;
+alter type jobforge.claim_mark add attribute tenant_id uuid;
+alter type jobforge.claim_mark add attribute priority smallint;
+alter type jobforge.claim_mark add attribute run_at timestamp with time zone;
+alter type jobforge.claim_mark add attribute id uuid;
+grant usage on type jobforge.claim_mark to jf_sys;
+grant usage on type jobforge.claim_mark to public;
+
+create type jobforge.claimed;
+alter type jobforge.claimed owner to jf_owner;
+alter type jobforge.claimed add attribute lease_id uuid;
+alter type jobforge.claimed add attribute expires_at timestamp with time zone;
+alter type jobforge.claimed add attribute solo boolean;
+alter type jobforge.claimed add attribute claim_no bigint;
+alter type jobforge.claimed add attribute tenant_id uuid;
+alter type jobforge.claimed add attribute id uuid;
+alter type jobforge.claimed add attribute type text;
+alter type jobforge.claimed add attribute queue text;
+alter type jobforge.claimed add attribute priority smallint;
+alter type jobforge.claimed add attribute run_at timestamp with time zone;
+alter type jobforge.claimed add attribute fence integer;
+alter type jobforge.claimed add attribute failures integer;
+alter type jobforge.claimed add attribute deaths smallint;
+alter type jobforge.claimed add attribute max_attempts smallint;
+alter type jobforge.claimed add attribute timeout_seconds integer;
+alter type jobforge.claimed add attribute correlation_id text;
+alter type jobforge.claimed add attribute traceparent text;
+alter type jobforge.claimed add attribute payload jsonb;
+alter type jobforge.claimed add attribute locator tid;
+alter type jobforge.claimed add attribute turn uuid;
+alter type jobforge.claimed add attribute more boolean;
+alter type jobforge.claimed add attribute limited boolean;
+alter type jobforge.claimed add attribute retry_at timestamp with time zone;
+grant usage on type jobforge.claimed to jf_sys;
+grant usage on type jobforge.claimed to jf_worker;
+grant usage on type jobforge.claimed to public;
+
+create table jobforge.attempt_history partition by LIST (retention);
+alter table jobforge.attempt_history owner to jf_owner;
+alter table jobforge.attempt_history add column tenant_id uuid not null;
+alter table jobforge.attempt_history add column job_id uuid not null;
+alter table jobforge.attempt_history add column number integer not null;
+alter table jobforge.attempt_history add column status text not null;
+alter table jobforge.attempt_history add column worker_no integer;
+alter table jobforge.attempt_history add column exit_code integer;
+alter table jobforge.attempt_history add column started_at timestamp with time zone not null;
+alter table jobforge.attempt_history add column finished_at timestamp with time zone not null;
+alter table jobforge.attempt_history add column error_class text;
+alter table jobforge.attempt_history add column error text;
+alter table jobforge.attempt_history add column stdout_tail text;
+alter table jobforge.attempt_history add column stderr_tail text;
+alter table jobforge.attempt_history add column retention text not null;
+alter table jobforge.attempt_history add column job_finished_at timestamp with time zone not null;
+alter table jobforge.attempt_history add constraint attempt_history_pk PRIMARY KEY (tenant_id, job_id, number, job_finished_at, retention);
+alter table jobforge.attempt_history add constraint attempts_class_known CHECK ((error_class = ANY (ARRAY['retryable'::text, 'permanent'::text])));
+alter table jobforge.attempt_history add constraint attempts_status_known CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'timeout'::text, 'canceled'::text, 'lost'::text])));
+alter table jobforge.attempt_history enable, force row level security;
+create policy login_bound on jobforge.attempt_history as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.attempt_history for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.attempt_history for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.attempt_history for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.attempt_history to jf_fn;
+grant delete, insert, select, update on table jobforge.attempt_history to jf_sys;
+grant select on table jobforge.attempt_history to jf_operator;
+grant select on table jobforge.attempt_history to jf_tenant;
+
+create table jobforge.attempt_history_day partition of jobforge.attempt_history FOR VALUES IN ('day') partition by RANGE (job_finished_at);
+alter table jobforge.attempt_history_day owner to jf_owner;
+alter table jobforge.attempt_history_day enable, force row level security;
+
+create table jobforge.attempt_history_day_default partition of jobforge.attempt_history_day DEFAULT;
+alter table jobforge.attempt_history_day_default owner to jf_owner;
+alter table jobforge.attempt_history_day_default enable, force row level security;
+
+create table jobforge.attempt_history_month partition of jobforge.attempt_history FOR VALUES IN ('month') partition by RANGE (job_finished_at);
+alter table jobforge.attempt_history_month owner to jf_owner;
+alter table jobforge.attempt_history_month enable, force row level security;
+
+create table jobforge.attempt_history_month_default partition of jobforge.attempt_history_month DEFAULT;
+alter table jobforge.attempt_history_month_default owner to jf_owner;
+alter table jobforge.attempt_history_month_default enable, force row level security;
+
+create table jobforge.attempt_history_week partition of jobforge.attempt_history FOR VALUES IN ('week') partition by RANGE (job_finished_at);
+alter table jobforge.attempt_history_week owner to jf_owner;
+alter table jobforge.attempt_history_week enable, force row level security;
+
+create table jobforge.attempt_history_week_default partition of jobforge.attempt_history_week DEFAULT;
+alter table jobforge.attempt_history_week_default owner to jf_owner;
+alter table jobforge.attempt_history_week_default enable, force row level security;
+
+create table jobforge.attempt_history_year partition of jobforge.attempt_history FOR VALUES IN ('year') partition by RANGE (job_finished_at);
+alter table jobforge.attempt_history_year owner to jf_owner;
+alter table jobforge.attempt_history_year enable, force row level security;
+
+create table jobforge.attempt_history_year_default partition of jobforge.attempt_history_year DEFAULT;
+alter table jobforge.attempt_history_year_default owner to jf_owner;
+alter table jobforge.attempt_history_year_default enable, force row level security;
+
+create table jobforge.attempts;
+alter table jobforge.attempts owner to jf_owner;
+alter table jobforge.attempts add column tenant_id uuid not null;
+alter table jobforge.attempts add column job_id uuid not null;
+alter table jobforge.attempts add column number integer not null;
+alter table jobforge.attempts add column status text not null;
+alter table jobforge.attempts add column worker_no integer;
+alter table jobforge.attempts add column exit_code integer;
+alter table jobforge.attempts add column started_at timestamp with time zone not null;
+alter table jobforge.attempts add column finished_at timestamp with time zone not null;
+alter table jobforge.attempts add column error_class text;
+alter table jobforge.attempts add column error text;
+alter table jobforge.attempts add column stdout_tail text;
+alter table jobforge.attempts add column stderr_tail text;
+alter table jobforge.attempts add constraint attempts_class_known CHECK ((error_class = ANY (ARRAY['retryable'::text, 'permanent'::text])));
+alter table jobforge.attempts add constraint attempts_pk PRIMARY KEY (tenant_id, job_id, number);
+alter table jobforge.attempts add constraint attempts_status_known CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'timeout'::text, 'canceled'::text, 'lost'::text])));
+alter table jobforge.attempts enable, force row level security;
+create policy login_bound on jobforge.attempts as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.attempts for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.attempts for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.attempts for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.attempts to jf_fn;
+grant delete, insert, select, update on table jobforge.attempts to jf_sys;
+grant select on table jobforge.attempts to jf_operator;
+grant select on table jobforge.attempts to jf_tenant;
+
+create table jobforge.audit_log;
+alter table jobforge.audit_log owner to jf_owner;
+alter table jobforge.audit_log add column tenant_id uuid not null;
+alter table jobforge.audit_log add column id uuid default gen_random_uuid() not null;
+alter table jobforge.audit_log add column at timestamp with time zone not null;
+alter table jobforge.audit_log add column actor text not null;
+alter table jobforge.audit_log add column action text not null;
+alter table jobforge.audit_log add column job_id uuid;
+alter table jobforge.audit_log add column detail jsonb default '{}'::jsonb not null;
+alter table jobforge.audit_log add constraint audit_log_pk PRIMARY KEY (tenant_id, id);
+alter table jobforge.audit_log enable, force row level security;
+create policy login_bound on jobforge.audit_log as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.audit_log for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.audit_log for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.audit_log for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.audit_log to jf_fn;
+grant delete, insert, select, update on table jobforge.audit_log to jf_sys;
+grant select on table jobforge.audit_log to jf_operator;
+
+create table jobforge.definitions;
+alter table jobforge.definitions owner to jf_owner;
+alter table jobforge.definitions add column key text not null;
+alter table jobforge.definitions add column description text default ''::text not null;
+alter table jobforge.definitions add column queue text default 'default'::text not null;
+alter table jobforge.definitions add column priority smallint default 100 not null;
+alter table jobforge.definitions add column timeout_seconds integer default 300 not null;
+alter table jobforge.definitions add column max_attempts smallint default 5 not null;
+alter table jobforge.definitions add column max_deaths smallint default 5 not null;
+alter table jobforge.definitions add column retry_base_ms bigint default 1000 not null;
+alter table jobforge.definitions add column retry_factor real default 2 not null;
+alter table jobforge.definitions add column retry_cap_ms bigint default 3600000 not null;
+alter table jobforge.definitions add column retry_jitter real default 0.1 not null;
+alter table jobforge.definitions add column retention text default 'week'::text not null;
+alter table jobforge.definitions add column is_active boolean default true not null;
+alter table jobforge.definitions add column created_at timestamp with time zone default clock_timestamp() not null;
+alter table jobforge.definitions add column updated_at timestamp with time zone default clock_timestamp() not null;
+alter table jobforge.definitions add column max_in_flight integer;
+alter table jobforge.definitions add column max_in_flight_per_key integer default 1 not null;
+alter table jobforge.definitions add column rate_per_second double precision;
+alter table jobforge.definitions add column rate_burst integer;
+alter table jobforge.definitions add column limited_since xid8;
+alter table jobforge.definitions add column dead_retention text default 'year'::text not null;
+alter table jobforge.definitions add constraint definitions_attempts_range CHECK (((max_attempts >= 1) AND (max_attempts <= 1000)));
+alter table jobforge.definitions add constraint definitions_burst_range CHECK (((rate_burst IS NULL) OR (((rate_burst >= 1) AND (rate_burst <= 1000000)) AND (rate_per_second IS NOT NULL))));
+alter table jobforge.definitions add constraint definitions_dead_retention_known CHECK ((dead_retention = ANY (ARRAY['day'::text, 'week'::text, 'month'::text, 'year'::text])));
+alter table jobforge.definitions add constraint definitions_deaths_range CHECK (((max_deaths >= 1) AND (max_deaths <= 100)));
+alter table jobforge.definitions add constraint definitions_in_flight_range CHECK (((max_in_flight >= 1) AND (max_in_flight <= 1000000)));
+alter table jobforge.definitions add constraint definitions_key_form CHECK ((key ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$'::text));
+alter table jobforge.definitions add constraint definitions_per_key_range CHECK (((max_in_flight_per_key >= 1) AND (max_in_flight_per_key <= 100000)));
+alter table jobforge.definitions add constraint definitions_pk PRIMARY KEY (key);
+alter table jobforge.definitions add constraint definitions_priority_range CHECK (((priority >= 0) AND (priority <= 1000)));
+alter table jobforge.definitions add constraint definitions_queue_form CHECK ((queue ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$'::text));
+alter table jobforge.definitions add constraint definitions_rate_range CHECK (((rate_per_second >= (0.0001)::double precision) AND (rate_per_second <= (1000000)::double precision)));
+alter table jobforge.definitions add constraint definitions_retention_known CHECK ((retention = ANY (ARRAY['day'::text, 'week'::text, 'month'::text, 'year'::text])));
+alter table jobforge.definitions add constraint definitions_retry_base_range CHECK (((retry_base_ms >= 1) AND (retry_base_ms <= 86400000)));
+alter table jobforge.definitions add constraint definitions_retry_cap_range CHECK (((retry_cap_ms >= retry_base_ms) AND (retry_cap_ms <= '2592000000'::bigint)));
+alter table jobforge.definitions add constraint definitions_retry_factor_range CHECK (((retry_factor >= (1)::double precision) AND (retry_factor <= (100)::double precision)));
+alter table jobforge.definitions add constraint definitions_retry_jitter_range CHECK (((retry_jitter >= (0)::double precision) AND (retry_jitter <= (1)::double precision)));
+alter table jobforge.definitions add constraint definitions_timeout_range CHECK (((timeout_seconds >= 1) AND (timeout_seconds <= 604800)));
+alter table jobforge.definitions enable, force row level security;
+create policy fn_read on jobforge.definitions for select to jf_fn using (true);
+create policy sys_all on jobforge.definitions for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.definitions to jf_sys;
+grant select on table jobforge.definitions to jf_fn;
+
+create table jobforge.idempotency_keys;
+alter table jobforge.idempotency_keys owner to jf_owner;
+alter table jobforge.idempotency_keys add column tenant_id uuid not null;
+alter table jobforge.idempotency_keys add column type text not null;
+alter table jobforge.idempotency_keys add column key text not null;
+alter table jobforge.idempotency_keys add column job_id uuid not null;
+alter table jobforge.idempotency_keys add column payload_hash bytea not null;
+alter table jobforge.idempotency_keys add column created_at timestamp with time zone not null;
+alter table jobforge.idempotency_keys add constraint idempotency_keys_key_length CHECK (((length(key) >= 1) AND (length(key) <= 255)));
+alter table jobforge.idempotency_keys add constraint idempotency_keys_pk PRIMARY KEY (tenant_id, type, key);
+create index idempotency_keys_age ON jobforge.idempotency_keys USING btree (created_at);
+alter table jobforge.idempotency_keys enable, force row level security;
+create policy login_bound on jobforge.idempotency_keys as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.idempotency_keys for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.idempotency_keys for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.idempotency_keys for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.idempotency_keys to jf_fn;
+grant delete, insert, select, update on table jobforge.idempotency_keys to jf_sys;
+
+create table jobforge.job_history partition by LIST (retention);
+alter table jobforge.job_history owner to jf_owner;
+alter table jobforge.job_history add column tenant_id uuid not null;
+alter table jobforge.job_history add column id uuid not null;
+alter table jobforge.job_history add column run_at timestamp with time zone not null;
+alter table jobforge.job_history add column created_at timestamp with time zone not null;
+alter table jobforge.job_history add column started_at timestamp with time zone;
+alter table jobforge.job_history add column finished_at timestamp with time zone not null;
+alter table jobforge.job_history add column fence integer not null;
+alter table jobforge.job_history add column failures integer not null;
+alter table jobforge.job_history add column worker_no integer;
+alter table jobforge.job_history add column deaths smallint not null;
+alter table jobforge.job_history add column max_attempts smallint not null;
+alter table jobforge.job_history add column priority smallint not null;
+alter table jobforge.job_history add column status text not null;
+alter table jobforge.job_history add column retention text not null;
+alter table jobforge.job_history add column queue text not null;
+alter table jobforge.job_history add column type text not null;
+alter table jobforge.job_history add column payload jsonb not null;
+alter table jobforge.job_history add column result jsonb;
+alter table jobforge.job_history add column dedupe_key text;
+alter table jobforge.job_history add column concurrency_key text;
+alter table jobforge.job_history add column correlation_id text;
+alter table jobforge.job_history add column traceparent text;
+alter table jobforge.job_history add column tags jsonb;
+alter table jobforge.job_history add column source text not null;
+alter table jobforge.job_history add column source_ref text;
+alter table jobforge.job_history add column created_by text;
+alter table jobforge.job_history add column parent_id uuid;
+alter table jobforge.job_history add column error text;
+alter table jobforge.job_history add constraint job_history_status_known CHECK ((status = ANY (ARRAY['succeeded'::text, 'canceled'::text])));
+create index job_history_id ON ONLY jobforge.job_history USING btree (tenant_id, id);
+alter table jobforge.job_history enable, force row level security;
+create policy login_bound on jobforge.job_history as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.job_history for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.job_history for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.job_history for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.job_history to jf_fn;
+grant delete, insert, select, update on table jobforge.job_history to jf_sys;
+grant select (concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.job_history to jf_operator;
+grant select (concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.job_history to jf_tenant;
+
+create table jobforge.job_history_day partition of jobforge.job_history FOR VALUES IN ('day') partition by RANGE (finished_at);
+alter table jobforge.job_history_day owner to jf_owner;
+alter table jobforge.job_history_day enable, force row level security;
+
+create table jobforge.job_history_day_default partition of jobforge.job_history_day DEFAULT;
+alter table jobforge.job_history_day_default owner to jf_owner;
+alter table jobforge.job_history_day_default enable, force row level security;
+
+create table jobforge.job_history_month partition of jobforge.job_history FOR VALUES IN ('month') partition by RANGE (finished_at);
+alter table jobforge.job_history_month owner to jf_owner;
+alter table jobforge.job_history_month enable, force row level security;
+
+create table jobforge.job_history_month_default partition of jobforge.job_history_month DEFAULT;
+alter table jobforge.job_history_month_default owner to jf_owner;
+alter table jobforge.job_history_month_default enable, force row level security;
+
+create table jobforge.job_history_week partition of jobforge.job_history FOR VALUES IN ('week') partition by RANGE (finished_at);
+alter table jobforge.job_history_week owner to jf_owner;
+alter table jobforge.job_history_week enable, force row level security;
+
+create table jobforge.job_history_week_default partition of jobforge.job_history_week DEFAULT;
+alter table jobforge.job_history_week_default owner to jf_owner;
+alter table jobforge.job_history_week_default enable, force row level security;
+
+create table jobforge.job_history_year partition of jobforge.job_history FOR VALUES IN ('year') partition by RANGE (finished_at);
+alter table jobforge.job_history_year owner to jf_owner;
+alter table jobforge.job_history_year enable, force row level security;
+
+create table jobforge.job_history_year_default partition of jobforge.job_history_year DEFAULT;
+alter table jobforge.job_history_year_default owner to jf_owner;
+alter table jobforge.job_history_year_default enable, force row level security;
+
+create table jobforge.job_logs;
+alter table jobforge.job_logs owner to jf_owner;
+alter table jobforge.job_logs add column tenant_id uuid not null;
+alter table jobforge.job_logs add column job_id uuid not null;
+alter table jobforge.job_logs add column number integer not null;
+alter table jobforge.job_logs add column line_no integer not null;
+alter table jobforge.job_logs add column at timestamp with time zone not null;
+alter table jobforge.job_logs add column level text not null;
+alter table jobforge.job_logs add column message text not null;
+alter table jobforge.job_logs add constraint job_logs_level_known CHECK ((level = ANY (ARRAY['debug'::text, 'info'::text, 'warn'::text, 'error'::text])));
+alter table jobforge.job_logs add constraint job_logs_pk PRIMARY KEY (tenant_id, job_id, number, line_no);
+alter table jobforge.job_logs enable, force row level security;
+create policy login_bound on jobforge.job_logs as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.job_logs for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.job_logs for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.job_logs for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.job_logs to jf_fn;
+grant delete, insert, select, update on table jobforge.job_logs to jf_sys;
+grant select on table jobforge.job_logs to jf_operator;
+grant select on table jobforge.job_logs to jf_tenant;
+
+create table jobforge.job_progress with (fillfactor=70);
+alter table jobforge.job_progress owner to jf_owner;
+alter table jobforge.job_progress add column tenant_id uuid not null;
+alter table jobforge.job_progress add column job_id uuid not null;
+alter table jobforge.job_progress add column number integer not null;
+alter table jobforge.job_progress add column percent real not null;
+alter table jobforge.job_progress add column message text default ''::text not null;
+alter table jobforge.job_progress add column at timestamp with time zone not null;
+alter table jobforge.job_progress add constraint job_progress_percent_range CHECK (((percent >= (0)::double precision) AND (percent <= (100)::double precision)));
+alter table jobforge.job_progress add constraint job_progress_pk PRIMARY KEY (tenant_id, job_id);
+alter table jobforge.job_progress enable, force row level security;
+create policy login_bound on jobforge.job_progress as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.job_progress for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.job_progress for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.job_progress for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.job_progress to jf_fn;
+grant delete, insert, select, update on table jobforge.job_progress to jf_sys;
+grant select on table jobforge.job_progress to jf_operator;
+grant select on table jobforge.job_progress to jf_tenant;
+
+create table jobforge.jobs with (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=1, autovacuum_vacuum_scale_factor=0.02, fillfactor=50);
+alter table jobforge.jobs owner to jf_owner;
+alter table jobforge.jobs add column tenant_id uuid not null;
+alter table jobforge.jobs add column id uuid not null;
+alter table jobforge.jobs add column lease_id uuid;
+alter table jobforge.jobs add column run_at timestamp with time zone not null;
+alter table jobforge.jobs add column created_at timestamp with time zone not null;
+alter table jobforge.jobs add column started_at timestamp with time zone;
+alter table jobforge.jobs add column finished_at timestamp with time zone;
+alter table jobforge.jobs add column cancel_at timestamp with time zone;
+alter table jobforge.jobs add column fence integer default 0 not null;
+alter table jobforge.jobs add column failures integer default 0 not null;
+alter table jobforge.jobs add column worker_no integer;
+alter table jobforge.jobs add column deaths smallint default 0 not null;
+alter table jobforge.jobs add column max_attempts smallint not null;
+alter table jobforge.jobs add column priority smallint not null;
+alter table jobforge.jobs add column ready boolean not null;
+alter table jobforge.jobs add column noted boolean default false not null;
+alter table jobforge.jobs add column keyed boolean generated always as ((concurrency_key IS NOT NULL)) stored not null;
+alter table jobforge.jobs add column status text not null;
+alter table jobforge.jobs add column retention text not null;
+alter table jobforge.jobs add column queue text not null;
+alter table jobforge.jobs add column type text not null;
+alter table jobforge.jobs add column payload jsonb not null;
+alter table jobforge.jobs add column dedupe_key text;
+alter table jobforge.jobs add column concurrency_key text;
+alter table jobforge.jobs add column correlation_id text;
+alter table jobforge.jobs add column traceparent text;
+alter table jobforge.jobs add column tags jsonb;
+alter table jobforge.jobs add column source text not null;
+alter table jobforge.jobs add column source_ref text;
+alter table jobforge.jobs add column created_by text;
+alter table jobforge.jobs add column parent_id uuid;
+alter table jobforge.jobs add column error text;
+alter table jobforge.jobs add constraint jobs_counts_sound CHECK (((failures >= 0) AND (deaths >= 0) AND ((failures + deaths) <= fence)));
+alter table jobforge.jobs add constraint jobs_pk PRIMARY KEY (tenant_id, id) with (fillfactor=50);
+alter table jobforge.jobs add constraint jobs_state_sound CHECK ( CASE WHEN (lease_id IS NOT NULL) THEN ((status = 'running'::text) AND (started_at IS NOT NULL) AND (fence > 0) AND (finished_at IS NULL) AND (NOT ready)) WHEN (finished_at IS NOT NULL) THEN ((status = ANY (ARRAY['failed'::text, 'dead'::text])) AND (NOT ready)) ELSE ((status = 'queued'::text) OR ((status = 'blocked'::text) AND (NOT ready))) END);
+create index jobs_apart ON jobforge.jobs USING btree (queue, type, ( CASE WHEN (deaths >= 2) THEN 1 ELSE 0 END), priority, run_at, id) WHERE (ready AND ((deaths >= 2) OR ((priority < 10) AND (NOT keyed))));
+create index jobs_dead_letters ON jobforge.jobs USING btree (tenant_id, finished_at, id) WHERE (finished_at IS NOT NULL);
+create index jobs_future ON jobforge.jobs USING btree (run_at, tenant_id, id) WHERE ((status = 'queued'::text) AND (NOT ready));
+create index jobs_keyed ON jobforge.jobs USING btree (queue, type, tenant_id, concurrency_key, priority, run_at, id) WHERE (ready AND (deaths < 2) AND keyed);
+create index jobs_turn ON jobforge.jobs USING btree (queue, type, tenant_id, priority, run_at, id) WHERE (ready AND (deaths < 2) AND (priority >= 10) AND (NOT keyed));
+create unique index jobs_dedupe ON jobforge.jobs USING btree (tenant_id, dedupe_key) WHERE ((dedupe_key IS NOT NULL) AND (finished_at IS NULL));
+alter table jobforge.jobs enable, force row level security;
+create policy login_bound on jobforge.jobs as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.jobs for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.jobs for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.jobs for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.jobs to jf_fn;
+grant delete, insert, select, update on table jobforge.jobs to jf_sys;
+grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_operator;
+grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_tenant;
+
+create table jobforge.leader with (fillfactor=10);
+alter table jobforge.leader owner to jf_owner;
+alter table jobforge.leader add column one boolean default true not null;
+alter table jobforge.leader add column holder text default ''::text not null;
+alter table jobforge.leader add column term bigint default 0 not null;
+alter table jobforge.leader add column expires_at timestamp with time zone default '-infinity'::timestamp with time zone not null;
+alter table jobforge.leader add column alive_at timestamp with time zone default clock_timestamp() not null;
+alter table jobforge.leader add column server_started_at timestamp with time zone default pg_postmaster_start_time() not null;
+alter table jobforge.leader add constraint leader_one CHECK (one);
+alter table jobforge.leader add constraint leader_pk PRIMARY KEY (one);
+alter table jobforge.leader enable, force row level security;
+create policy sys_all on jobforge.leader for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.leader to jf_sys;
+
+create table jobforge.lease_claims with (autovacuum_vacuum_scale_factor=0.05);
+alter table jobforge.lease_claims owner to jf_owner;
+alter table jobforge.lease_claims add column lease_id uuid not null;
+alter table jobforge.lease_claims add column claim_no bigint default nextval('jobforge.claim_numbers'::regclass) not null;
+alter table jobforge.lease_claims add column tenant_ids uuid[] storage e not null;
+alter table jobforge.lease_claims add column job_ids uuid[] storage e not null;
+alter table jobforge.lease_claims add constraint lease_claims_pk PRIMARY KEY (lease_id, claim_no);
+alter table jobforge.lease_claims add constraint lease_claims_same_length CHECK ((cardinality(tenant_ids) = cardinality(job_ids)));
+alter table jobforge.lease_claims enable, force row level security;
+create policy sys_all on jobforge.lease_claims for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.lease_claims to jf_sys;
+
+create table jobforge.leases with (autovacuum_vacuum_scale_factor=0.05, fillfactor=50);
+alter table jobforge.leases owner to jf_owner;
+alter table jobforge.leases add column id uuid not null;
+alter table jobforge.leases add column worker_no integer not null;
+alter table jobforge.leases add column tenant_id uuid;
+alter table jobforge.leases add column window_size integer not null;
+alter table jobforge.leases add column ttl_seconds integer not null;
+alter table jobforge.leases add column solo boolean default false not null;
+alter table jobforge.leases add column created_at timestamp with time zone not null;
+alter table jobforge.leases add column beat_at timestamp with time zone not null;
+alter table jobforge.leases add column expires_at timestamp with time zone not null;
+alter table jobforge.leases add constraint leases_pk PRIMARY KEY (id);
+alter table jobforge.leases add constraint leases_solo_window CHECK (((NOT solo) OR (window_size = 1)));
+alter table jobforge.leases add constraint leases_ttl_range CHECK (((ttl_seconds >= 1) AND (ttl_seconds <= 3600)));
+alter table jobforge.leases add constraint leases_window_range CHECK (((window_size >= 1) AND (window_size <= 100000)));
+create index leases_expiry ON jobforge.leases USING btree (expires_at);
+alter table jobforge.leases enable, force row level security;
+create policy fn_read on jobforge.leases for select to jf_fn using (true);
+create policy sys_all on jobforge.leases for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.leases to jf_sys;
+grant select on table jobforge.leases to jf_fn;
+
+create table jobforge.limit_buckets with (fillfactor=50);
+alter table jobforge.limit_buckets owner to jf_owner;
+alter table jobforge.limit_buckets add column kind text not null;
+alter table jobforge.limit_buckets add column name text not null;
+alter table jobforge.limit_buckets add column tokens double precision not null;
+alter table jobforge.limit_buckets add column filled_at timestamp with time zone not null;
+alter table jobforge.limit_buckets add constraint limit_buckets_kind_known CHECK ((kind = ANY (ARRAY['tenant'::text, 'definition'::text])));
+alter table jobforge.limit_buckets add constraint limit_buckets_pk PRIMARY KEY (kind, name);
+alter table jobforge.limit_buckets enable, force row level security;
+create policy sys_all on jobforge.limit_buckets for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.limit_buckets to jf_sys;
+
+create table jobforge.limited_runs with (autovacuum_vacuum_scale_factor=0.05, fillfactor=50);
+alter table jobforge.limited_runs owner to jf_owner;
+alter table jobforge.limited_runs add column kind text not null;
+alter table jobforge.limited_runs add column name text not null;
+alter table jobforge.limited_runs add column tenant_id uuid not null;
+alter table jobforge.limited_runs add column job_id uuid not null;
+alter table jobforge.limited_runs add column lease_id uuid not null;
+alter table jobforge.limited_runs add column fence integer not null;
+alter table jobforge.limited_runs add constraint limited_runs_kind_known CHECK ((kind = ANY (ARRAY['tenant'::text, 'definition'::text, 'key'::text])));
+alter table jobforge.limited_runs add constraint limited_runs_pk PRIMARY KEY (kind, name, tenant_id, job_id);
+alter table jobforge.limited_runs enable, force row level security;
+create policy sys_all on jobforge.limited_runs for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.limited_runs to jf_sys;
+
+create table jobforge.log_history partition by LIST (retention);
+alter table jobforge.log_history owner to jf_owner;
+alter table jobforge.log_history add column tenant_id uuid not null;
+alter table jobforge.log_history add column job_id uuid not null;
+alter table jobforge.log_history add column number integer not null;
+alter table jobforge.log_history add column line_no integer not null;
+alter table jobforge.log_history add column at timestamp with time zone not null;
+alter table jobforge.log_history add column level text not null;
+alter table jobforge.log_history add column message text not null;
+alter table jobforge.log_history add column retention text not null;
+alter table jobforge.log_history add column job_finished_at timestamp with time zone not null;
+alter table jobforge.log_history add constraint job_logs_level_known CHECK ((level = ANY (ARRAY['debug'::text, 'info'::text, 'warn'::text, 'error'::text])));
+alter table jobforge.log_history add constraint log_history_pk PRIMARY KEY (tenant_id, job_id, number, line_no, job_finished_at, retention);
+alter table jobforge.log_history enable, force row level security;
+create policy login_bound on jobforge.log_history as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.log_history for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.log_history for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.log_history for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.log_history to jf_fn;
+grant delete, insert, select, update on table jobforge.log_history to jf_sys;
+grant select on table jobforge.log_history to jf_operator;
+grant select on table jobforge.log_history to jf_tenant;
+
+create table jobforge.log_history_day partition of jobforge.log_history FOR VALUES IN ('day') partition by RANGE (job_finished_at);
+alter table jobforge.log_history_day owner to jf_owner;
+alter table jobforge.log_history_day enable, force row level security;
+
+create table jobforge.log_history_day_default partition of jobforge.log_history_day DEFAULT;
+alter table jobforge.log_history_day_default owner to jf_owner;
+alter table jobforge.log_history_day_default enable, force row level security;
+
+create table jobforge.log_history_month partition of jobforge.log_history FOR VALUES IN ('month') partition by RANGE (job_finished_at);
+alter table jobforge.log_history_month owner to jf_owner;
+alter table jobforge.log_history_month enable, force row level security;
+
+create table jobforge.log_history_month_default partition of jobforge.log_history_month DEFAULT;
+alter table jobforge.log_history_month_default owner to jf_owner;
+alter table jobforge.log_history_month_default enable, force row level security;
+
+create table jobforge.log_history_week partition of jobforge.log_history FOR VALUES IN ('week') partition by RANGE (job_finished_at);
+alter table jobforge.log_history_week owner to jf_owner;
+alter table jobforge.log_history_week enable, force row level security;
+
+create table jobforge.log_history_week_default partition of jobforge.log_history_week DEFAULT;
+alter table jobforge.log_history_week_default owner to jf_owner;
+alter table jobforge.log_history_week_default enable, force row level security;
+
+create table jobforge.log_history_year partition of jobforge.log_history FOR VALUES IN ('year') partition by RANGE (job_finished_at);
+alter table jobforge.log_history_year owner to jf_owner;
+alter table jobforge.log_history_year enable, force row level security;
+
+create table jobforge.log_history_year_default partition of jobforge.log_history_year DEFAULT;
+alter table jobforge.log_history_year_default owner to jf_owner;
+alter table jobforge.log_history_year_default enable, force row level security;
+
+create table jobforge.logins;
+alter table jobforge.logins owner to jf_owner;
+alter table jobforge.logins add column role_name text collate "C" not null;
+alter table jobforge.logins add column tenant_id uuid;
+alter table jobforge.logins add column created_at timestamp with time zone default clock_timestamp() not null;
+alter table jobforge.logins add constraint logins_pk PRIMARY KEY (role_name);
+alter table jobforge.logins enable, force row level security;
+create policy fn_read on jobforge.logins for select to jf_fn using (true);
+create policy own_login on jobforge.logins for select to jf_operator, jf_tenant using ((role_name = (SESSION_USER)::text));
+create policy sys_all on jobforge.logins for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.logins to jf_sys;
+grant select on table jobforge.logins to jf_fn;
+grant select on table jobforge.logins to jf_operator;
+grant select on table jobforge.logins to jf_tenant;
+
+create table jobforge.pauses;
+alter table jobforge.pauses owner to jf_owner;
+alter table jobforge.pauses add column kind text not null;
+alter table jobforge.pauses add column name text not null;
+alter table jobforge.pauses add column reason text not null;
+alter table jobforge.pauses add column author text not null;
+alter table jobforge.pauses add column paused_at timestamp with time zone not null;
+alter table jobforge.pauses add column until timestamp with time zone;
+alter table jobforge.pauses add constraint pauses_author_length CHECK (((length(author) >= 1) AND (length(author) <= 255)));
+alter table jobforge.pauses add constraint pauses_end_later CHECK ((until > paused_at));
+alter table jobforge.pauses add constraint pauses_kind_known CHECK ((kind = ANY (ARRAY['queue'::text, 'tenant'::text, 'definition'::text])));
+alter table jobforge.pauses add constraint pauses_pk PRIMARY KEY (kind, name);
+alter table jobforge.pauses add constraint pauses_reason_length CHECK ((length(reason) <= 500));
+alter table jobforge.pauses enable, force row level security;
+create policy sys_all on jobforge.pauses for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.pauses to jf_sys;
+
+create table jobforge.pending_counts with (fillfactor=50);
+alter table jobforge.pending_counts owner to jf_owner;
+alter table jobforge.pending_counts add column tenant_id uuid not null;
+alter table jobforge.pending_counts add column pending bigint not null;
+alter table jobforge.pending_counts add column counted_at timestamp with time zone not null;
+alter table jobforge.pending_counts add constraint pending_counts_pk PRIMARY KEY (tenant_id);
+alter table jobforge.pending_counts enable, force row level security;
+create policy sys_all on jobforge.pending_counts for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.pending_counts to jf_sys;
+
+create table jobforge.queue_stats;
+alter table jobforge.queue_stats owner to jf_owner;
+alter table jobforge.queue_stats add column at timestamp with time zone not null;
+alter table jobforge.queue_stats add column queue text not null;
+alter table jobforge.queue_stats add column queued bigint not null;
+alter table jobforge.queue_stats add column ready bigint not null;
+alter table jobforge.queue_stats add column running bigint not null;
+alter table jobforge.queue_stats add column dead bigint not null;
+alter table jobforge.queue_stats add column capped boolean not null;
+alter table jobforge.queue_stats add constraint queue_stats_pk PRIMARY KEY (queue, at);
+alter table jobforge.queue_stats enable, force row level security;
+create policy sys_all on jobforge.queue_stats for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.queue_stats to jf_sys;
+
+create table jobforge.schema_functions;
+alter table jobforge.schema_functions owner to jf_owner;
+alter table jobforge.schema_functions add column name text not null;
+alter table jobforge.schema_functions add column sha256 text not null;
+alter table jobforge.schema_functions add column applied_at timestamp with time zone default clock_timestamp() not null;
+alter table jobforge.schema_functions add constraint schema_functions_pk PRIMARY KEY (name);
+alter table jobforge.schema_functions enable, force row level security;
+create policy all_read on jobforge.schema_functions for select to jf_operator, jf_sys using (true);
+create policy owner_all on jobforge.schema_functions for all to jf_owner using (true) with check (true);
+grant select on table jobforge.schema_functions to jf_operator;
+grant select on table jobforge.schema_functions to jf_sys;
+
+create table jobforge.schema_migrations;
+alter table jobforge.schema_migrations owner to jf_owner;
+alter table jobforge.schema_migrations add column version integer not null;
+alter table jobforge.schema_migrations add column name text not null;
+alter table jobforge.schema_migrations add column sha256 text not null;
+alter table jobforge.schema_migrations add column applied_at timestamp with time zone default clock_timestamp() not null;
+alter table jobforge.schema_migrations add column took_ms integer not null;
+alter table jobforge.schema_migrations add constraint schema_migrations_pk PRIMARY KEY (version);
+alter table jobforge.schema_migrations enable, force row level security;
+create policy all_read on jobforge.schema_migrations for select to jf_operator, jf_sys using (true);
+create policy owner_all on jobforge.schema_migrations for all to jf_owner using (true) with check (true);
+grant select on table jobforge.schema_migrations to jf_operator;
+grant select on table jobforge.schema_migrations to jf_sys;
+
+create table jobforge.sentinel with (fillfactor=10);
+alter table jobforge.sentinel owner to jf_owner;
+alter table jobforge.sentinel add column one boolean default true not null;
+alter table jobforge.sentinel add column holder text not null;
+alter table jobforge.sentinel add column expires_at timestamp with time zone not null;
+alter table jobforge.sentinel add constraint sentinel_one CHECK (one);
+alter table jobforge.sentinel add constraint sentinel_pk PRIMARY KEY (one);
+alter table jobforge.sentinel enable, force row level security;
+create policy sys_all on jobforge.sentinel for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.sentinel to jf_sys;
+
+create table jobforge.sleepers with (fillfactor=50);
+alter table jobforge.sleepers owner to jf_owner;
+alter table jobforge.sleepers add column worker_id text not null;
+alter table jobforge.sleepers add column queues text[] not null;
+alter table jobforge.sleepers add column types text[] not null;
+alter table jobforge.sleepers add column expires_at timestamp with time zone not null;
+alter table jobforge.sleepers add constraint sleepers_pk PRIMARY KEY (worker_id);
+alter table jobforge.sleepers enable, force row level security;
+create policy fn_read on jobforge.sleepers for select to jf_fn using (true);
+create policy sys_all on jobforge.sleepers for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.sleepers to jf_sys;
+grant select on table jobforge.sleepers to jf_fn;
+
+create table jobforge.sweeps with (fillfactor=50);
+alter table jobforge.sweeps owner to jf_owner;
+alter table jobforge.sweeps add column queue text not null;
+alter table jobforge.sweeps add column lanes text not null;
+alter table jobforge.sweeps add column swept_at timestamp with time zone not null;
+alter table jobforge.sweeps add column full_at timestamp with time zone not null;
+alter table jobforge.sweeps add column low timestamp with time zone not null;
+alter table jobforge.sweeps add column mark_at timestamp with time zone not null;
+alter table jobforge.sweeps add column mark_xid xid8 not null;
+alter table jobforge.sweeps add constraint sweeps_pk PRIMARY KEY (queue, lanes);
+alter table jobforge.sweeps enable, force row level security;
+create policy fn_read on jobforge.sweeps for select to jf_fn using (true);
+create policy sys_all on jobforge.sweeps for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.sweeps to jf_sys;
+grant select on table jobforge.sweeps to jf_fn;
+
+create table jobforge.tenants;
+alter table jobforge.tenants owner to jf_owner;
+alter table jobforge.tenants add column id uuid not null;
+alter table jobforge.tenants add column name text not null;
+alter table jobforge.tenants add column created_at timestamp with time zone default clock_timestamp() not null;
+alter table jobforge.tenants add column weight smallint default 1 not null;
+alter table jobforge.tenants add column max_pending integer;
+alter table jobforge.tenants add column max_in_flight integer;
+alter table jobforge.tenants add column rate_per_second double precision;
+alter table jobforge.tenants add column rate_burst integer;
+alter table jobforge.tenants add column limited_since xid8;
+alter table jobforge.tenants add column retention text;
+alter table jobforge.tenants add constraint tenants_burst_range CHECK (((rate_burst IS NULL) OR (((rate_burst >= 1) AND (rate_burst <= 1000000)) AND (rate_per_second IS NOT NULL))));
+alter table jobforge.tenants add constraint tenants_in_flight_range CHECK (((max_in_flight >= 1) AND (max_in_flight <= 1000000)));
+alter table jobforge.tenants add constraint tenants_name_length CHECK (((length(name) >= 1) AND (length(name) <= 200)));
+alter table jobforge.tenants add constraint tenants_pending_range CHECK (((max_pending >= 1) AND (max_pending <= 100000000)));
+alter table jobforge.tenants add constraint tenants_pk PRIMARY KEY (id);
+alter table jobforge.tenants add constraint tenants_rate_range CHECK (((rate_per_second >= (0.0001)::double precision) AND (rate_per_second <= (1000000)::double precision)));
+alter table jobforge.tenants add constraint tenants_retention_known CHECK ((retention = ANY (ARRAY['day'::text, 'week'::text, 'month'::text, 'year'::text])));
+alter table jobforge.tenants add constraint tenants_weight_range CHECK (((weight >= 1) AND (weight <= 100)));
+create index tenants_limited ON jobforge.tenants USING btree (id) WHERE ((max_in_flight IS NOT NULL) OR (rate_per_second IS NOT NULL));
+create index tenants_weighted ON jobforge.tenants USING btree (id) WHERE (weight <> 1);
+alter table jobforge.tenants enable, force row level security;
+create policy fn_read on jobforge.tenants for select to jf_fn using (true);
+create policy sys_all on jobforge.tenants for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.tenants to jf_sys;
+grant select on table jobforge.tenants to jf_fn;
+
+create unlogged table jobforge.turn_candidates;
+alter table jobforge.turn_candidates owner to jf_owner;
+alter table jobforge.turn_candidates add column queue text not null;
+alter table jobforge.turn_candidates add column type text not null;
+alter table jobforge.turn_candidates add column tenant_id uuid not null;
+alter table jobforge.turn_candidates add constraint turn_candidates_pk PRIMARY KEY (queue, type, tenant_id);
+alter table jobforge.turn_candidates enable, force row level security;
+create policy sys_all on jobforge.turn_candidates for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.turn_candidates to jf_sys;
+
+create unlogged table jobforge.turn_refreshes with (fillfactor=50);
+alter table jobforge.turn_refreshes owner to jf_owner;
+alter table jobforge.turn_refreshes add column queue text not null;
+alter table jobforge.turn_refreshes add column type text not null;
+alter table jobforge.turn_refreshes add column refreshed_at timestamp with time zone not null;
+alter table jobforge.turn_refreshes add constraint turn_refreshes_pk PRIMARY KEY (queue, type);
+alter table jobforge.turn_refreshes enable, force row level security;
+create policy sys_all on jobforge.turn_refreshes for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.turn_refreshes to jf_sys;
+
+create table jobforge.workers;
+alter table jobforge.workers owner to jf_owner;
+alter table jobforge.workers add column no integer generated always as identity not null;
+alter table jobforge.workers add column worker_id text not null;
+alter table jobforge.workers add column host text default ''::text not null;
+alter table jobforge.workers add column pid integer;
+alter table jobforge.workers add column version text default ''::text not null;
+alter table jobforge.workers add column queues text[] default '{}'::text[] not null;
+alter table jobforge.workers add column types text[] default '{}'::text[] not null;
+alter table jobforge.workers add column slots integer default 1 not null;
+alter table jobforge.workers add column running integer default 0 not null;
+alter table jobforge.workers add column metadata jsonb default '{}'::jsonb not null;
+alter table jobforge.workers add column started_at timestamp with time zone not null;
+alter table jobforge.workers add column last_seen timestamp with time zone not null;
+alter table jobforge.workers add column stopped_at timestamp with time zone;
+alter table jobforge.workers add constraint workers_pk PRIMARY KEY (no);
+alter table jobforge.workers add constraint workers_slots_range CHECK (((slots >= 1) AND (slots <= 100000)));
+alter table jobforge.workers add constraint workers_worker_id_length CHECK (((length(worker_id) >= 1) AND (length(worker_id) <= 200)));
+alter table jobforge.workers add constraint workers_worker_id_unique UNIQUE (worker_id);
+alter table jobforge.workers enable, force row level security;
+create policy fn_read on jobforge.workers for select to jf_fn using (true);
+create policy sys_all on jobforge.workers for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.workers to jf_sys;
+grant select on table jobforge.workers to jf_fn;
+
+create function jobforge.append_log(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_levels text[], p_messages text[]) returns integer language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.append_log(uuid, uuid, uuid, integer, text[], text[]) owner to jf_sys;
+grant execute on function jobforge.append_log(uuid, uuid, uuid, integer, text[], text[]) to jf_worker;
+
+create function jobforge.apply_end(p_tenant_id uuid, p_job_id uuid, p_outcome text, p_error text, p_retry_after_ms bigint, p_now timestamp with time zone, OUT status text, OUT run_at timestamp with time zone) returns record language plpgsql volatile;
+alter function jobforge.apply_end(uuid, uuid, text, text, bigint, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.audit(p_tenant_id uuid, p_action text, p_job_id uuid, p_detail jsonb, p_now timestamp with time zone) returns void language sql volatile;
+alter function jobforge.audit(uuid, text, uuid, jsonb, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.bind_login(p_role text, p_tenant_id uuid DEFAULT NULL::uuid) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.bind_login(text, uuid) owner to jf_sys;
+grant execute on function jobforge.bind_login(text, uuid) to jf_operator;
+
+create function jobforge.bury(p_lease jobforge.leases, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.bury(jobforge.leases, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.cancel_job(p_tenant_id uuid, p_job_id uuid, p_reason text DEFAULT NULL::text) returns TABLE(id uuid, status text, cancel_requested boolean) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.cancel_job(uuid, uuid, text) owner to jf_fn;
+grant execute on function jobforge.cancel_job(uuid, uuid, text) to jf_operator;
+grant execute on function jobforge.cancel_job(uuid, uuid, text) to jf_tenant;
+
+create function jobforge.canonical(p_value jsonb) returns text language plpgsql immutable;
+alter function jobforge.canonical(jsonb) owner to jf_fn;
+grant execute on function jobforge.canonical(jsonb) to jf_operator;
+grant execute on function jobforge.canonical(jsonb) to jf_tenant;
+
+create function jobforge.check_jobs(p_now timestamp with time zone, p_operator boolean, p_types text[], p_payloads jsonb[], p_queues text[], p_priorities integer[], p_run_ats timestamp with time zone[], p_idempotency_keys text[], p_dedupe_keys text[], p_ids uuid[], p_max_attempts integer[], p_correlation_ids text[], p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[]) returns TABLE(at integer, type text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, idempotency_key text, dedupe_key text, given_id uuid, max_attempts integer, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, retention text, problem text) language sql stable;
+alter function jobforge.check_jobs(timestamp with time zone, boolean, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[]) owner to jf_fn;
+
+create function jobforge.claim_jobs(p_worker_id text, p_queues text[], p_types text[], p_limit integer DEFAULT 1, p_lease_id uuid DEFAULT NULL::uuid, p_lease_seconds integer DEFAULT 30, p_window integer DEFAULT NULL::integer, p_cursor jsonb DEFAULT NULL::jsonb, p_new_lease_id uuid DEFAULT NULL::uuid) returns SETOF jobforge.claimed language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid) owner to jf_sys;
+grant execute on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid) to jf_worker;
+
+create function jobforge.clock() returns timestamp with time zone language sql volatile;
+alter function jobforge.clock() owner to jf_sys;
+grant execute on function jobforge.clock() to jf_fn;
+grant execute on function jobforge.clock() to jf_operator;
+grant execute on function jobforge.clock() to jf_owner;
+grant execute on function jobforge.clock() to jf_tenant;
+grant execute on function jobforge.clock() to jf_worker;
+
+create function jobforge.complete_job(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_result jsonb DEFAULT NULL::jsonb) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.complete_job(uuid, uuid, uuid, integer, jsonb) owner to jf_sys;
+grant execute on function jobforge.complete_job(uuid, uuid, uuid, integer, jsonb) to jf_worker;
+
+create function jobforge.complete_jobs(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_results jsonb[] DEFAULT NULL::jsonb[], p_locators tid[] DEFAULT NULL::tid[]) returns TABLE(at integer, verdict text) language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.complete_jobs(uuid, uuid[], uuid[], integer[], jsonb[], tid[]) owner to jf_sys;
+grant execute on function jobforge.complete_jobs(uuid, uuid[], uuid[], integer[], jsonb[], tid[]) to jf_worker;
+
+create function jobforge.dedupe_key(p_tenant_id uuid, p_type text, p_payload jsonb) returns text language sql immutable;
+alter function jobforge.dedupe_key(uuid, text, jsonb) owner to jf_fn;
+grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_operator;
+grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_tenant;
+
+create function jobforge.enqueue_job(p_tenant_id uuid, p_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_idempotency_key text DEFAULT NULL::text, p_dedupe_key text DEFAULT NULL::text, p_id uuid DEFAULT NULL::uuid, p_max_attempts integer DEFAULT NULL::integer, p_correlation_id text DEFAULT NULL::text, p_traceparent text DEFAULT NULL::text, p_tags jsonb DEFAULT NULL::jsonb, p_source text DEFAULT NULL::text, p_source_ref text DEFAULT NULL::text, p_created_by text DEFAULT NULL::text, OUT id uuid, OUT status text, OUT existing boolean, OUT run_at timestamp with time zone) returns record language plpgsql volatile security definer set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text) owner to jf_fn;
+grant execute on function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text) to jf_operator;
+grant execute on function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text) to jf_tenant;
+
+create function jobforge.enqueue_jobs(p_tenant_id uuid, p_types text[], p_payloads jsonb[], p_queues text[] DEFAULT NULL::text[], p_priorities integer[] DEFAULT NULL::integer[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_idempotency_keys text[] DEFAULT NULL::text[], p_dedupe_keys text[] DEFAULT NULL::text[], p_ids uuid[] DEFAULT NULL::uuid[], p_max_attempts integer[] DEFAULT NULL::integer[], p_correlation_ids text[] DEFAULT NULL::text[], p_traceparents text[] DEFAULT NULL::text[], p_tags jsonb[] DEFAULT NULL::jsonb[], p_sources text[] DEFAULT NULL::text[], p_source_refs text[] DEFAULT NULL::text[], p_created_by text DEFAULT NULL::text) returns TABLE(at integer, id uuid, status text, existing boolean, run_at timestamp with time zone, error_code text, error_reason text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text) owner to jf_fn;
+grant execute on function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text) to jf_operator;
+grant execute on function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text) to jf_tenant;
+
+create function jobforge.enqueue_keyed(p_tenant_id uuid, p_types text[], p_payloads jsonb[], p_queues text[], p_priorities integer[], p_run_ats timestamp with time zone[], p_idempotency_keys text[], p_dedupe_keys text[], p_ids uuid[], p_max_attempts integer[], p_correlation_ids text[], p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[], p_created_by text) returns TABLE(at integer, id uuid, status text, existing boolean, run_at timestamp with time zone, error_code text, error_reason text) language plpgsql volatile;
+alter function jobforge.enqueue_keyed(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text) owner to jf_fn;
+
+create function jobforge.expired_partitions(p_now timestamp with time zone) returns TABLE(leaf text) language sql stable;
+alter function jobforge.expired_partitions(timestamp with time zone) owner to jf_owner;
+
+create function jobforge.fail_job(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_class text DEFAULT 'retryable'::text, p_error text DEFAULT ''::text, p_retry_after_ms bigint DEFAULT NULL::bigint, p_status text DEFAULT NULL::text, p_exit_code integer DEFAULT NULL::integer, p_stdout_tail text DEFAULT NULL::text, p_stderr_tail text DEFAULT NULL::text) returns TABLE(verdict text, status text, run_at timestamp with time zone) language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.fail_job(uuid, uuid, uuid, integer, text, text, bigint, text, integer, text, text) owner to jf_sys;
+grant execute on function jobforge.fail_job(uuid, uuid, uuid, integer, text, text, bigint, text, integer, text, text) to jf_worker;
+
+create function jobforge.fail_jobs(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_classes text[], p_errors text[], p_retry_after_ms bigint[] DEFAULT NULL::bigint[], p_statuses text[] DEFAULT NULL::text[], p_exit_codes integer[] DEFAULT NULL::integer[], p_stdout_tails text[] DEFAULT NULL::text[], p_stderr_tails text[] DEFAULT NULL::text[]) returns TABLE(at integer, verdict text, status text, run_at timestamp with time zone) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.fail_jobs(uuid, uuid[], uuid[], integer[], text[], text[], bigint[], text[], integer[], text[], text[]) owner to jf_sys;
+grant execute on function jobforge.fail_jobs(uuid, uuid[], uuid[], integer[], text[], text[], bigint[], text[], integer[], text[], text[]) to jf_worker;
+
+create function jobforge.find_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_no integer, cancel_requested boolean, error text, payload jsonb, result jsonb) language sql stable;
+alter function jobforge.find_job(uuid, uuid) owner to jf_fn;
+
+create function jobforge.forget_limit(p_kind text, p_name text, p_clear text[]) returns void language sql volatile;
+alter function jobforge.forget_limit(text, text, text[]) owner to jf_sys;
+
+create function jobforge.get_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_id text, cancel_requested boolean, error text, payload jsonb, result jsonb, progress_percent real, progress_message text) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.get_job(uuid, uuid) owner to jf_fn;
+grant execute on function jobforge.get_job(uuid, uuid) to jf_operator;
+grant execute on function jobforge.get_job(uuid, uuid) to jf_tenant;
+
+create function jobforge.heartbeat(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[], p_through bigint DEFAULT NULL::bigint) returns TABLE(expires_at timestamp with time zone, tenant_id uuid, id uuid, problem text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) owner to jf_sys;
+grant execute on function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) to jf_worker;
+
+create function jobforge.held_jobs(p_lease_id uuid, OUT tenant_ids uuid[], OUT job_ids uuid[]) returns record language sql volatile;
+alter function jobforge.held_jobs(uuid) owner to jf_sys;
+
+create function jobforge.hold_job(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.hold_job(uuid, uuid, uuid, integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.hold_lease(p_lease_id uuid, p_new_lease_id uuid, p_worker_id text, p_window integer, p_seconds integer, p_now timestamp with time zone) returns jobforge.leases language plpgsql volatile;
+alter function jobforge.hold_lease(uuid, uuid, text, integer, integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.hold_own_job(p_tenant_id uuid, p_job_id uuid, p_operation text) returns jobforge.jobs language plpgsql volatile;
+alter function jobforge.hold_own_job(uuid, uuid, text) owner to jf_fn;
+
+create function jobforge.id_base(p_now timestamp with time zone) returns bigint language sql stable;
+alter function jobforge.id_base(timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.id_base(timestamp with time zone) to jf_fn;
+
+create function jobforge.inspect_leader() returns TABLE(holder text, term bigint, leads boolean, expires_at timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.inspect_leader() owner to jf_sys;
+grant execute on function jobforge.inspect_leader() to jf_operator;
+
+create function jobforge.is_paused(p_kind text, p_name text, p_now timestamp with time zone) returns boolean language sql stable;
+alter function jobforge.is_paused(text, text, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.keep_key(p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_job_id uuid, p_payload_hash bytea, p_now timestamp with time zone, OUT kept boolean, OUT job_id uuid, OUT same boolean) returns record language plpgsql volatile;
+alter function jobforge.keep_key(uuid, text, text, uuid, uuid, bytea, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.keep_lease(p_lease jobforge.leases) returns void language plpgsql volatile;
+alter function jobforge.keep_lease(jobforge.leases) owner to jf_sys;
+
+create function jobforge.lead(p_holder text, p_seconds integer DEFAULT 10) returns TABLE(term bigint, leads boolean, expires_at timestamp with time zone) language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.lead(text, integer) owner to jf_sys;
+grant execute on function jobforge.lead(text, integer) to jf_operator;
+
+create function jobforge.lease_lives(p_lease_id uuid, p_now timestamp with time zone) returns boolean language plpgsql volatile;
+alter function jobforge.lease_lives(uuid, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.list_attempts(p_tenant_id uuid, p_job_id uuid) returns TABLE(number integer, status text, worker_id text, pid integer, started_at timestamp with time zone, finished_at timestamp with time zone, error_class text, error text, exit_code integer, stdout_tail text, stderr_tail text, log jsonb) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_attempts(uuid, uuid) owner to jf_fn;
+grant execute on function jobforge.list_attempts(uuid, uuid) to jf_operator;
+grant execute on function jobforge.list_attempts(uuid, uuid) to jf_tenant;
+
+create function jobforge.list_definitions(p_limit integer DEFAULT 100, p_after text DEFAULT NULL::text) returns TABLE(key text, description text, queue text, priority integer, timeout_seconds integer, max_attempts integer, max_deaths integer, retry_base_ms bigint, retry_factor real, retry_cap_ms bigint, retry_jitter real, retention text, dead_retention text, is_active boolean, max_in_flight integer, max_in_flight_per_key integer, rate_per_second double precision, rate_burst integer, created_at timestamp with time zone, updated_at timestamp with time zone, paused_at timestamp with time zone, paused_until timestamp with time zone, pause_reason text, paused_by text) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_definitions(integer, text) owner to jf_sys;
+grant execute on function jobforge.list_definitions(integer, text) to jf_operator;
+
+create function jobforge.list_forgotten_pauses(p_age interval DEFAULT '1 day'::interval, p_limit integer DEFAULT 100) returns TABLE(kind text, name text, reason text, author text, paused_at timestamp with time zone, until timestamp with time zone, waits_since timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_forgotten_pauses(interval, integer) owner to jf_sys;
+grant execute on function jobforge.list_forgotten_pauses(interval, integer) to jf_operator;
+
+create function jobforge.list_jobs(p_tenant_id uuid, p_statuses text[] DEFAULT NULL::text[], p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_source text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor uuid DEFAULT NULL::uuid, p_budget_ms integer DEFAULT 500) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, max_attempts integer, source text, correlation_id text, tags jsonb, error text, next_cursor uuid, complete boolean) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_jobs(uuid, text[], text, text, text, timestamp with time zone, timestamp with time zone, integer, uuid, integer) owner to jf_fn;
+grant execute on function jobforge.list_jobs(uuid, text[], text, text, text, timestamp with time zone, timestamp with time zone, integer, uuid, integer) to jf_operator;
+grant execute on function jobforge.list_jobs(uuid, text[], text, text, text, timestamp with time zone, timestamp with time zone, integer, uuid, integer) to jf_tenant;
+
+create function jobforge.list_pauses(p_limit integer DEFAULT 100) returns TABLE(kind text, name text, reason text, author text, paused_at timestamp with time zone, until timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_pauses(integer) owner to jf_sys;
+grant execute on function jobforge.list_pauses(integer) to jf_operator;
+
+create function jobforge.list_starved(p_waiting interval DEFAULT '00:15:00'::interval, p_limit integer DEFAULT 100) returns TABLE(kind text, name text, limit_name text, allowed double precision, waits_since timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_starved(interval, integer) owner to jf_sys;
+grant execute on function jobforge.list_starved(interval, integer) to jf_operator;
+
+create function jobforge.list_stuck_leases(p_overdue interval DEFAULT '00:00:30'::interval, p_limit integer DEFAULT 100) returns TABLE(lease_id uuid, worker_id text, host text, expires_at timestamp with time zone, jobs integer) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_stuck_leases(interval, integer) owner to jf_sys;
+grant execute on function jobforge.list_stuck_leases(interval, integer) to jf_operator;
+
+create function jobforge.list_tenants(p_limit integer DEFAULT 100, p_after uuid DEFAULT NULL::uuid) returns TABLE(id uuid, name text, weight integer, max_pending integer, max_in_flight integer, rate_per_second double precision, rate_burst integer, retention text, created_at timestamp with time zone, paused_at timestamp with time zone, paused_until timestamp with time zone, pause_reason text, paused_by text) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_tenants(integer, uuid) owner to jf_sys;
+grant execute on function jobforge.list_tenants(integer, uuid) to jf_operator;
+
+create function jobforge.list_workers(p_limit integer DEFAULT 100) returns TABLE(worker_id text, host text, pid integer, version text, queues text[], types text[], slots integer, running integer, metadata jsonb, started_at timestamp with time zone, last_seen timestamp with time zone, stopped_at timestamp with time zone, stale boolean) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_workers(integer) owner to jf_sys;
+grant execute on function jobforge.list_workers(integer) to jf_operator;
+
+create function jobforge.locate(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[]) returns tid[] language sql volatile;
+alter function jobforge.locate(uuid, uuid[], uuid[]) owner to jf_sys;
+grant execute on function jobforge.locate(uuid, uuid[], uuid[]) to jf_fn;
+
+create function jobforge.login_tenant() returns uuid language plpgsql stable;
+alter function jobforge.login_tenant() owner to jf_sys;
+
+create function jobforge.look(p_worker_id text) returns TABLE(sentinel boolean, found_work boolean, next_due timestamp with time zone) language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.look(text) owner to jf_sys;
+grant execute on function jobforge.look(text) to jf_worker;
+
+create function jobforge.make_id(p_base bigint, p_position integer) returns uuid language sql volatile;
+alter function jobforge.make_id(bigint, integer) owner to jf_sys;
+grant execute on function jobforge.make_id(bigint, integer) to jf_fn;
+
+create function jobforge.make_partitions(p_limit integer, OUT made integer, OUT refused integer) returns record language plpgsql volatile security definer set lock_timeout=50ms set search_path=pg_catalog, pg_temp;
+alter function jobforge.make_partitions(integer) owner to jf_owner;
+
+create function jobforge.next_jobs(p_tenant_id uuid, p_before uuid, p_live boolean, p_over boolean) returns TABLE(id uuid, type text, queue text, priority smallint, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, fence integer, failures integer, max_attempts smallint, source text, correlation_id text, tags jsonb, error text) language sql stable;
+alter function jobforge.next_jobs(uuid, uuid, boolean, boolean) owner to jf_fn;
+
+create function jobforge.next_tenants(p_queues text[], p_types text[], p_after uuid, p_most integer, p_marks jobforge.claim_mark[]) returns SETOF uuid language sql stable;
+alter function jobforge.next_tenants(text[], text[], uuid, integer, jobforge.claim_mark[]) owner to jf_sys;
+
+create function jobforge.note_attempt(p_tenant_id uuid, p_job_id uuid, p_number integer, p_status text, p_worker_no integer, p_started_at timestamp with time zone, p_now timestamp with time zone, p_class text, p_error text, p_exit_code integer, p_stdout_tail text, p_stderr_tail text) returns void language sql volatile;
+alter function jobforge.note_attempt(uuid, uuid, integer, text, integer, timestamp with time zone, timestamp with time zone, text, text, integer, text, text) owner to jf_sys;
+
+create function jobforge.note_pause(p_action text, p_kind text, p_name text, p_detail jsonb, p_now timestamp with time zone) returns void language sql volatile;
+alter function jobforge.note_pause(text, text, text, jsonb, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.notice_outage(p_now timestamp with time zone) returns boolean language plpgsql volatile;
+alter function jobforge.notice_outage(timestamp with time zone) owner to jf_sys;
+
+create function jobforge.pause(p_kind text, p_name text, p_reason text DEFAULT ''::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_author text DEFAULT NULL::text) returns timestamp with time zone language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.pause(text, text, text, timestamp with time zone, text) owner to jf_sys;
+grant execute on function jobforge.pause(text, text, text, timestamp with time zone, text) to jf_operator;
+
+create function jobforge.payload_problem(p_payload jsonb) returns text language plpgsql immutable;
+alter function jobforge.payload_problem(jsonb) owner to jf_fn;
+
+create function jobforge.pick_lanes(p_queues text[], p_types text[], p_tenants uuid[], p_quantum integer, p_limit integer, p_marks jobforge.claim_mark[]) returns TABLE(ctid tid, tenant_id uuid, id uuid) language sql volatile;
+alter function jobforge.pick_lanes(text[], text[], uuid[], integer, integer, jobforge.claim_mark[]) owner to jf_sys;
+
+create function jobforge.pick_reserved(p_lease jobforge.leases, p_queues text[], p_types text[], p_limit integer, p_now timestamp with time zone, OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[]) returns record language plpgsql volatile;
+alter function jobforge.pick_reserved(jobforge.leases, text[], text[], integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.pick_suspect(p_lease jobforge.leases, p_queues text[], p_types text[], p_now timestamp with time zone, OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[]) returns record language plpgsql volatile;
+alter function jobforge.pick_suspect(jobforge.leases, text[], text[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.pick_turn(p_queues text[], p_types text[], p_tenants uuid[], p_quantum integer, p_limit integer, p_marks jobforge.claim_mark[], OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[], OUT hungry uuid[]) returns record language plpgsql volatile;
+alter function jobforge.pick_turn(text[], text[], uuid[], integer, integer, jobforge.claim_mark[]) owner to jf_sys;
+
+create function jobforge.promote(p_now timestamp with time zone, p_limit integer) returns integer language plpgsql volatile;
+alter function jobforge.promote(timestamp with time zone, integer) owner to jf_sys;
+
+create function jobforge.promote_due(p_term bigint, p_limit integer DEFAULT 1000) returns integer language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.promote_due(bigint, integer) owner to jf_sys;
+grant execute on function jobforge.promote_due(bigint, integer) to jf_operator;
+
+create function jobforge.prune(p_term bigint, p_limit integer DEFAULT 1000) returns TABLE(keys integer, workers integer, sleepers integer, stats integer, history integer) language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.prune(bigint, integer) owner to jf_sys;
+grant execute on function jobforge.prune(bigint, integer) to jf_operator;
+
+create function jobforge.reap(p_term bigint, p_limit integer DEFAULT 100) returns TABLE(leases integer, free integer, deaths integer, next_expiry timestamp with time zone) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.reap(bigint, integer) owner to jf_sys;
+grant execute on function jobforge.reap(bigint, integer) to jf_operator;
+
+create function jobforge.refresh_candidates(p_queues text[], p_types text[], p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.refresh_candidates(text[], text[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.refuse(p_code text, p_reason text, p_message text) returns void language plpgsql immutable;
+alter function jobforge.refuse(text, text, text) owner to jf_sys;
+grant execute on function jobforge.refuse(text, text, text) to jf_fn;
+grant execute on function jobforge.refuse(text, text, text) to jf_owner;
+
+create function jobforge.refuse_stale(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.refuse_stale(uuid, uuid, uuid, integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.register_worker(p_worker_id text, p_host text, p_pid integer, p_version text, p_queues text[], p_types text[], p_slots integer DEFAULT 1, p_metadata jsonb DEFAULT '{}'::jsonb) returns integer language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) owner to jf_sys;
+grant execute on function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) to jf_worker;
+
+create function jobforge.release_jobs(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[]) returns TABLE(at integer, verdict text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) owner to jf_sys;
+grant execute on function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) to jf_worker;
+
+create function jobforge.report_progress(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_percent real, p_message text DEFAULT ''::text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) owner to jf_sys;
+grant execute on function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) to jf_worker;
+
+create function jobforge.requeue(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone) returns integer language plpgsql volatile;
+alter function jobforge.requeue(uuid, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.require_age(p_age interval) returns void language plpgsql immutable;
+alter function jobforge.require_age(interval) owner to jf_sys;
+
+create function jobforge.require_claim(p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb) returns void language plpgsql immutable;
+alter function jobforge.require_claim(text, text[], text[], integer, jsonb) owner to jf_sys;
+
+create function jobforge.require_clear(p_clear text[], p_known text[]) returns void language plpgsql immutable;
+alter function jobforge.require_clear(text[], text[]) owner to jf_sys;
+
+create function jobforge.require_columns(p_rows integer, VARIADIC p_lengths integer[]) returns void language plpgsql immutable;
+alter function jobforge.require_columns(integer, integer[]) owner to jf_fn;
+grant execute on function jobforge.require_columns(integer, integer[]) to jf_sys;
+
+create function jobforge.require_lease(p_lease_id uuid, p_now timestamp with time zone) returns jobforge.leases language plpgsql volatile;
+alter function jobforge.require_lease(uuid, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.require_limit(p_limit integer) returns void language plpgsql immutable;
+alter function jobforge.require_limit(integer) owner to jf_sys;
+grant execute on function jobforge.require_limit(integer) to jf_fn;
+grant execute on function jobforge.require_limit(integer) to jf_owner;
+
+create function jobforge.require_operator() returns void language plpgsql stable;
+alter function jobforge.require_operator() owner to jf_sys;
+grant execute on function jobforge.require_operator() to jf_fn;
+
+create function jobforge.require_pausable(p_kind text, p_name text) returns void language plpgsql stable;
+alter function jobforge.require_pausable(text, text) owner to jf_sys;
+
+create function jobforge.require_tenant(p_tenant_id uuid) returns void language plpgsql stable;
+alter function jobforge.require_tenant(uuid) owner to jf_sys;
+grant execute on function jobforge.require_tenant(uuid) to jf_fn;
+
+create function jobforge.require_term(p_term bigint) returns void language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.require_term(bigint) owner to jf_sys;
+grant execute on function jobforge.require_term(bigint) to jf_owner;
+
+create function jobforge.require_verdict(p_verdict text, p_job_id uuid) returns text language plpgsql immutable;
+alter function jobforge.require_verdict(text, uuid) owner to jf_sys;
+
+create function jobforge.reschedule_job(p_tenant_id uuid, p_job_id uuid, p_run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_max_attempts integer DEFAULT NULL::integer) returns TABLE(id uuid, status text, run_at timestamp with time zone, max_attempts integer) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.reschedule_job(uuid, uuid, timestamp with time zone, integer) owner to jf_fn;
+grant execute on function jobforge.reschedule_job(uuid, uuid, timestamp with time zone, integer) to jf_operator;
+grant execute on function jobforge.reschedule_job(uuid, uuid, timestamp with time zone, integer) to jf_tenant;
+
+create function jobforge.resign(p_holder text) returns boolean language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.resign(text) owner to jf_sys;
+grant execute on function jobforge.resign(text) to jf_operator;
+
+create function jobforge.resume(p_kind text, p_name text, p_author text DEFAULT NULL::text) returns boolean language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.resume(text, text, text) owner to jf_sys;
+grant execute on function jobforge.resume(text, text, text) to jf_operator;
+
+create function jobforge.retire(p_status text, p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_results jsonb[], p_error text, p_locators tid[], p_now timestamp with time zone) returns integer[] language plpgsql volatile;
+alter function jobforge.retire(text, uuid, uuid[], uuid[], integer[], jsonb[], text, tid[], timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.retire(text, uuid, uuid[], uuid[], integer[], jsonb[], text, tid[], timestamp with time zone) to jf_fn;
+
+create function jobforge.retire_notes(p_tenant_id uuid, p_job_id uuid, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.retire_notes(uuid, uuid, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.retire_notes(uuid, uuid, timestamp with time zone) to jf_fn;
+
+create function jobforge.retry_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, status text, run_at timestamp with time zone) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.retry_job(uuid, uuid) owner to jf_fn;
+grant execute on function jobforge.retry_job(uuid, uuid) to jf_operator;
+grant execute on function jobforge.retry_job(uuid, uuid) to jf_tenant;
+
+create function jobforge.sample_stats(p_term bigint, p_limit integer DEFAULT 100000) returns integer language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.sample_stats(bigint, integer) owner to jf_sys;
+grant execute on function jobforge.sample_stats(bigint, integer) to jf_operator;
+
+create function jobforge.settle(p_outcome text, p_failures integer, p_deaths integer, p_max_attempts integer, p_cancel_at timestamp with time zone, p_definition jobforge.definitions, p_retry_after_ms bigint, p_now timestamp with time zone, OUT status text, OUT run_at timestamp with time zone) returns record language plpgsql volatile;
+alter function jobforge.settle(text, integer, integer, integer, timestamp with time zone, jobforge.definitions, bigint, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.sleep_worker(p_worker_id text, p_queues text[], p_types text[], p_seconds integer DEFAULT 60) returns timestamp with time zone language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.sleep_worker(text, text[], text[], integer) owner to jf_sys;
+grant execute on function jobforge.sleep_worker(text, text[], text[], integer) to jf_worker;
+
+create function jobforge.snooze_job(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_seconds double precision) returns timestamp with time zone language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.snooze_job(uuid, uuid, uuid, integer, double precision) owner to jf_sys;
+grant execute on function jobforge.snooze_job(uuid, uuid, uuid, integer, double precision) to jf_worker;
+
+create function jobforge.solo_lease(p_lease jobforge.leases, p_now timestamp with time zone) returns jobforge.leases language plpgsql volatile;
+alter function jobforge.solo_lease(jobforge.leases, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.stop_worker(p_worker_id text) returns boolean language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.stop_worker(text) owner to jf_sys;
+grant execute on function jobforge.stop_worker(text) to jf_worker;
+
+create function jobforge.sweep(p_queue text, p_lanes text, p_now timestamp with time zone) returns timestamp with time zone language plpgsql volatile;
+alter function jobforge.sweep(text, text, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.take_turns(p_queues text[], p_types text[], p_bound uuid, p_after uuid, p_limit integer, p_marks jobforge.claim_mark[], p_now timestamp with time zone, OUT tenants uuid[], OUT turn uuid, OUT seen boolean, OUT everybody boolean) returns record language plpgsql volatile;
+alter function jobforge.take_turns(text[], text[], uuid, uuid, integer, jobforge.claim_mark[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.trusted_marks(p_marks jsonb, p_queues text[], p_types text[], p_now timestamp with time zone) returns jobforge.claim_mark[] language plpgsql volatile;
+alter function jobforge.trusted_marks(jsonb, text[], text[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.upkeep_partitions(p_term bigint, p_limit integer DEFAULT 100) returns TABLE(made integer, dropped integer, refused integer) language plpgsql volatile security definer set lock_timeout=50ms set search_path=pg_catalog, pg_temp;
+alter function jobforge.upkeep_partitions(bigint, integer) owner to jf_owner;
+grant execute on function jobforge.upkeep_partitions(bigint, integer) to jf_operator;
+
+create function jobforge.upsert_definition(p_key text, p_description text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_timeout_seconds integer DEFAULT NULL::integer, p_max_attempts integer DEFAULT NULL::integer, p_max_deaths integer DEFAULT NULL::integer, p_retry_preset text DEFAULT NULL::text, p_retry_base_ms bigint DEFAULT NULL::bigint, p_retry_factor real DEFAULT NULL::real, p_retry_cap_ms bigint DEFAULT NULL::bigint, p_retry_jitter real DEFAULT NULL::real, p_retention text DEFAULT NULL::text, p_is_active boolean DEFAULT NULL::boolean, p_max_in_flight integer DEFAULT NULL::integer, p_max_in_flight_per_key integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_dead_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[]) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[]) owner to jf_sys;
+grant execute on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[]) to jf_operator;
+
+create function jobforge.upsert_tenant(p_tenant_id uuid, p_name text DEFAULT NULL::text, p_weight integer DEFAULT NULL::integer, p_max_pending integer DEFAULT NULL::integer, p_max_in_flight integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[]) returns uuid language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.upsert_tenant(uuid, text, integer, integer, integer, double precision, integer, text, text[]) owner to jf_sys;
+grant execute on function jobforge.upsert_tenant(uuid, text, integer, integer, integer, double precision, integer, text, text[]) to jf_operator;
+
+create function jobforge.verdicts(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_done integer[], p_now timestamp with time zone) returns TABLE(at integer, verdict text) language sql stable;
+alter function jobforge.verdicts(uuid, uuid[], uuid[], integer[], integer[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.waits_since(p_kind text, p_name text) returns timestamp with time zone language plpgsql stable set enable_seqscan=off set jit=off;
+alter function jobforge.waits_since(text, text) owner to jf_sys;
+
+create function jobforge.wake(p_types text[], p_queues text[], p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.wake(text[], text[], timestamp with time zone) owner to jf_fn;
+
+create function jobforge.wake_worker(p_worker_id text) returns boolean language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.wake_worker(text) owner to jf_sys;
+grant execute on function jobforge.wake_worker(text) to jf_worker;
+
+create function jobforge.walk_ranges(p_marks jobforge.claim_mark[], p_queue text, p_type text, p_tenant_id uuid) returns TABLE(priority smallint, run_at timestamp with time zone, id uuid, through integer) language sql immutable rows 1;
+alter function jobforge.walk_ranges(jobforge.claim_mark[], text, text, uuid) owner to jf_sys;
+
+create function jobforge.wanted_partitions(p_now timestamp with time zone) returns TABLE(parent text, leaf text, first timestamp with time zone, past timestamp with time zone) language sql stable;
+alter function jobforge.wanted_partitions(timestamp with time zone) owner to jf_owner;
