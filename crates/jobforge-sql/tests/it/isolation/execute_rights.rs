@@ -18,11 +18,20 @@ const TENANT: &[&str] = &[
     "cancel_job",
     "enqueue_job",
     "enqueue_jobs",
+    "get_bulk",
     "get_job",
+    "group_dead_letters",
     "list_attempts",
+    "list_bulk_results",
+    "list_bulks",
+    "list_dead_letters",
     "list_jobs",
+    "redrive_jobs",
     "reschedule_job",
     "retry_job",
+    "start_bulk",
+    "step_bulk",
+    "undo_bulk",
 ];
 
 /// Across tenants, by lease and fence.
