@@ -15,10 +15,10 @@ pub(crate) type Told = (Uuid, String);
 impl Stage {
     /// A dead letter of tenant A that failed with this error; `extra` are further arguments of its enqueue.
     pub(crate) async fn dead_with(&self, extra: &str, class: &str, error: &str) -> Uuid {
+        self.tick().await;
         enqueue_with(self.app.client(), TENANT_A, "test.noop", extra).await.unwrap();
         let job = self.claim(1).await.remove(0);
         self.end(&job, class, error).await;
-        self.tick().await;
         job.id
     }
 

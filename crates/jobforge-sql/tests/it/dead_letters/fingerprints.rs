@@ -52,8 +52,8 @@ async fn fingerprints_do_not_change() {
         admin.query_one(sql, &[&kind, &class, &error]).await.unwrap().get(0)
     };
     assert_eq!(of("test.noop", "failed/permanent", "told to fail").await, "04ea6b5bbeff4a57");
-    assert_eq!(of("report.pdf", "dead/retryable", "user 17 not found").await, "PINNED_B");
-    assert_eq!(of("report.pdf", "dead/lost", "the worker's lease ran out").await, "PINNED_C");
+    assert_eq!(of("report.pdf", "dead/retryable", "user 17 not found").await, "66e30c9f2c5530c1");
+    assert_eq!(of("report.pdf", "dead/lost", "the worker's lease ran out").await, "52d010a4cf08da6d");
     let one = of("a", "failed/permanent", "user 1").await;
     assert_eq!(of("a", "failed/permanent", "User 22").await, one);
     for (kind, class, error) in

@@ -85,7 +85,7 @@ async fn groups_are_told_with_their_size_and_a_sample() {
     let disk = stage.dead_with("'{}'", "permanent", "disk full").await;
     let group = async |arguments: &str| {
         let sql = format!(
-            "select message, jobs, sample_id, sample_error, capped, extract(epoch from last_at - first_at)::float8, type, class
+            "select message, jobs, sample_id, sample_error, capped, round(extract(epoch from last_at - first_at))::float8, type, class
              from jobforge.group_dead_letters('{TENANT_A}', {arguments})"
         );
         let rows = stage.app.query(&sql, &[]).await.unwrap();

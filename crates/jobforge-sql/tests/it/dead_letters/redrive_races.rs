@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::cast::{REDRIVE_IDS, Told};
 use crate::races::stage::{Stage, refusal};
-use crate::schema::calls::{claim, enqueue_with};
+use crate::schema::calls::{claim, complete, enqueue_with};
 use crate::schema::{NOOP, TENANT_A};
 
 fn params(ids: &[Uuid]) -> Vec<Param> {
@@ -80,6 +80,8 @@ async fn a_redrive_and_a_retry_run_the_job_once() {
     assert_eq!(stage.told(id).await, "queued 1/0/0");
 
     // The other way round: the retry finds a waiting job and lets it run now.
+    let job = stage.claim(1).await.remove(0);
+    complete(stage.worker.client(), &job).await.unwrap();
     let id = stage.dead().await;
     stage.app.begin().await;
     redrive_open(&stage, &[id]).await;
