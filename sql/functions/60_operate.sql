@@ -13,18 +13,12 @@ declare
 begin
   perform jobforge.require_tenant(p_tenant_id);
   v_job := jobforge.hold_own_job(p_tenant_id, p_job_id, 'cancel');
-  if v_job.status = 'running' then
-    update jobforge.jobs j set cancel_at = coalesce(j.cancel_at, v_now), error = coalesce(left(p_reason, 1000), j.error)
-    where j.tenant_id = p_tenant_id and j.id = p_job_id;
-    perform pg_notify('jobforge_cancel', v_job.lease_id::text);
-    perform jobforge.audit(p_tenant_id, 'cancel_requested', p_job_id, jsonb_build_object('reason', p_reason), v_now);
-    return query select p_job_id, 'running', true;
-    return;
-  end if;
-  perform jobforge.retire('canceled', null, array[p_tenant_id], array[p_job_id], array[v_job.fence], null,
-    left(coalesce(p_reason, v_job.error), 8192), jobforge.locate(null, array[p_tenant_id], array[p_job_id]), v_now);
-  perform jobforge.audit(p_tenant_id, 'cancel', p_job_id, jsonb_build_object('reason', p_reason), v_now);
-  return query select p_job_id, 'canceled', false;
+  status := jobforge.cancel_held(v_job, p_reason, v_now);
+  id := p_job_id;
+  cancel_requested := status = 'running';
+  perform jobforge.audit(p_tenant_id, case when cancel_requested then 'cancel_requested' else 'cancel' end, p_job_id,
+    jsonb_build_object('reason', p_reason), v_now);
+  return next;
 end
 $$;
 comment on function jobforge.cancel_job(uuid, uuid, text) is
@@ -38,7 +32,7 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
 as $$
 declare
-  v_now timestamptz := jobforge.clock();
+  v_now timestamptz;
   v_job jobforge.jobs;
 begin
   perform jobforge.require_tenant(p_tenant_id);
@@ -46,22 +40,10 @@ begin
   if v_job.status not in ('queued', 'failed', 'dead') then
     perform jobforge.refuse('JF008', 'job_' || v_job.status, format('job %s is %s: there is nothing to retry', p_job_id, v_job.status));
   end if;
-  if v_job.status <> 'queued' and v_job.dedupe_key is not null and exists (
-      select from jobforge.jobs t where t.tenant_id = p_tenant_id and t.dedupe_key = v_job.dedupe_key and t.id <> p_job_id
-      and t.finished_at is null) then
+  v_now := jobforge.clock();
+  if coalesce(jobforge.twin_problem(v_job), jobforge.revive(v_job, null, null, v_now)) is not null then
     perform jobforge.refuse('JF008', 'dedupe_twin_alive', format('a living job has the dedupe key of job %s', p_job_id));
   end if;
-  -- The failures start anew; the fence, which numbers the attempts, never does.
-  begin
-    update jobforge.jobs j
-    set status = 'queued', ready = true, run_at = v_now, finished_at = null,
-      failures = case when v_job.status = 'queued' then j.failures else 0 end,
-      deaths = case when v_job.status = 'queued' then j.deaths else 0 end
-    where j.tenant_id = p_tenant_id and j.id = p_job_id;
-  exception when unique_violation then
-    -- A twin that was being enqueued while the look above saw none.
-    perform jobforge.refuse('JF008', 'dedupe_twin_alive', format('a living job has the dedupe key of job %s', p_job_id));
-  end;
   perform pg_notify('jobforge_wake', '');
   perform jobforge.audit(p_tenant_id, 'retry', p_job_id, jsonb_build_object('was', v_job.status), v_now);
   return query select p_job_id, 'queued', v_now;
@@ -111,6 +93,24 @@ $$;
 comment on function jobforge.reschedule_job(uuid, uuid, timestamptz, integer) is
   'Moves a waiting job in time (a past time means now) or changes how often it may fail.';
 grant execute on function jobforge.reschedule_job(uuid, uuid, timestamptz, integer) to jf_tenant, jf_operator;
+
+create or replace function jobforge.cancel_held(p_job jobforge.jobs, p_reason text, p_now timestamptz) returns text
+language plpgsql volatile
+as $$
+begin
+  if p_job.status = 'running' then
+    update jobforge.jobs j set cancel_at = coalesce(j.cancel_at, p_now), error = coalesce(left(p_reason, 1000), j.error)
+    where j.tenant_id = p_job.tenant_id and j.id = p_job.id;
+    perform pg_notify('jobforge_cancel', p_job.lease_id::text);
+    return 'running';
+  end if;
+  perform jobforge.retire('canceled', null, array[p_job.tenant_id], array[p_job.id], array[p_job.fence], null,
+    left(coalesce(p_reason, p_job.error), 8192), jobforge.locate(null, array[p_job.tenant_id], array[p_job.id]), p_now);
+  return 'canceled';
+end
+$$;
+comment on function jobforge.cancel_held(jobforge.jobs, text, timestamptz) is
+  'Ends a locked job that does not run, asks for the end of one that does; tells its status.';
 
 create or replace function jobforge.hold_own_job(p_tenant_id uuid, p_job_id uuid, p_operation text) returns jobforge.jobs
 language plpgsql volatile

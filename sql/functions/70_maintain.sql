@@ -165,6 +165,7 @@ begin
   delete from jobforge.queue_stats q where q.ctid = any (array(
     select o.ctid from jobforge.queue_stats o where o.at < v_now - interval '7 days' limit p_limit));
   get diagnostics stats = row_count;
+  perform jobforge.prune_bulks(v_now, p_limit);
   -- What lies in a default partition is dropped with no partition: row by row, past its class's time.
   delete from jobforge.job_history h using (
     select o.tenant_id, o.id, o.finished_at, o.retention
@@ -193,7 +194,7 @@ begin
 end
 $$;
 comment on function jobforge.prune(bigint, integer) is
-  'Deletes, in bounded batches, keys a day past their job, long gone workers, old sleepers and samples.';
+  'Deletes, in bounded batches, keys a day past their job, long gone workers, old sleepers, samples and operations.';
 grant execute on function jobforge.prune(bigint, integer) to jf_operator;
 
 create or replace function jobforge.sample_stats(p_term bigint, p_limit integer default 100000)

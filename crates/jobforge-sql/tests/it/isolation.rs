@@ -13,6 +13,7 @@ mod forgetful;
 mod payloads;
 mod rows;
 mod service;
+mod service_dead_letters;
 mod service_upkeep;
 mod tenant_setting;
 mod verdict;
@@ -67,6 +68,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("fences", fences::PROBES),
     ("payloads", payloads::PROBES),
     ("service", service::PROBES),
+    ("service of dead letters", service_dead_letters::PROBES),
     ("service of upkeep", service_upkeep::PROBES),
 ];
 
@@ -179,6 +181,7 @@ all_green! {
     a_stale_report_changes_nothing => "fences",
     payloads_come_back_as_they_went_in => "payloads",
     those_who_may_are_served => "service",
+    dead_letters_are_served => "service of dead letters",
     upkeep_is_served => "service of upkeep",
 }
 

@@ -1,4 +1,5 @@
 //! The SQL functions, driven as the login roles that call them in production.
+mod dead_letters;
 mod isolation;
 mod isolation_mutants;
 mod model;

@@ -102,6 +102,10 @@ async fn payloads_and_results_are_not_readable(site: &Site) -> Verdict {
             "select result from jobforge.job_history",
             "select h from jobforge.job_history h",
             "select id from jobforge.job_history where result is not null",
+            "select patch from jobforge.bulk_operations",
+            "select o from jobforge.bulk_operations o",
+            "select before from jobforge.bulk_results",
+            "select job_id from jobforge.bulk_results where before is not null",
             "update jobforge.jobs set error = null returning payload",
             "copy jobforge.jobs to stdout",
         ] {

@@ -19,11 +19,20 @@ const TENANT: &[&str] = &[
     "enqueue_job",
     "enqueue_jobs",
     "enqueue_plain",
+    "get_bulk",
     "get_job",
+    "group_dead_letters",
     "list_attempts",
+    "list_bulk_results",
+    "list_bulks",
+    "list_dead_letters",
     "list_jobs",
+    "redrive_jobs",
     "reschedule_job",
     "retry_job",
+    "start_bulk",
+    "step_bulk",
+    "undo_bulk",
 ];
 
 /// Across tenants, by lease and fence.

@@ -10,6 +10,7 @@ probes![
     an_expired_lease_is_reaped,
     due_work_is_promoted_and_one_sleeper_looks,
     keys_workers_and_samples_are_pruned,
+    old_operations_are_pruned,
     stats_are_sampled,
     partitions_are_made_and_dropped,
     workers_come_and_go,
@@ -102,6 +103,28 @@ async fn keys_workers_and_samples_are_pruned(site: &Site) -> Verdict {
     let sql = "select array[keys, workers, sleepers, stats, history] from jobforge.prune($1)";
     let row = works("prune", site.operator.query_one(sql, &[&term]).await)?;
     same("keys, workers, sleepers, samples, history", row.get::<_, Vec<i32>>(0), vec![1; 5])
+}
+
+async fn old_operations_are_pruned(site: &Site) -> Verdict {
+    let age = |days: i32| {
+        format!(
+            "with o as (insert into jobforge.bulk_operations (tenant_id, id, kind, actor, filter, started_at)
+               values ('{TENANT_A}', gen_random_uuid(), 'cancel', 'upkeep', '{{}}', now() - interval '{days} days') returning id)
+             insert into jobforge.bulk_results (tenant_id, operation_id, job_id, at, verdict)
+             select '{TENANT_A}', o.id, gen_random_uuid(), now(), 'skipped' from o;"
+        )
+    };
+    works("make operations", site.admin.batch_execute(&(age(401) + &age(399))).await)?;
+    let term = works("lead", lead(&site.operator, "upkeep").await)?;
+    works("prune", site.operator.query("select * from jobforge.prune($1)", &[&term]).await)?;
+    let sql = "select count(*), (select count(*) from jobforge.bulk_results r where r.operation_id = any (array_agg(o.id))),
+                 (select count(*) from jobforge.bulk_results r where not exists (
+                    select from jobforge.bulk_operations x where x.id = r.operation_id))
+               from jobforge.bulk_operations o where actor = 'upkeep'";
+    let row = works("look", site.admin.query_one(sql, &[]).await)?;
+    let left: (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    works("clear", site.admin.batch_execute("delete from jobforge.bulk_operations where actor = 'upkeep'").await)?;
+    same("operations left, with their results, and results without", left, (1, 1, 0))
 }
 
 async fn stats_are_sampled(site: &Site) -> Verdict {

@@ -7,7 +7,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use super::stage::Stage;
 use crate::schema::calls::{act_for, claim, enqueue_with, fail, release};
-use crate::schema::{NOOP, TENANT_A, WORKER};
+use crate::schema::{NOOP, OTHER, TENANT_A, WORKER};
 
 /// A worker's listening connection.
 pub(super) struct Ear {
@@ -188,4 +188,20 @@ async fn what_comes_back_or_falls_due_or_is_retried_wakes_too() {
     stage.pass(5.0).await;
     stage.operator.query("select jobforge.promote_due($1)", &[&stage.term]).await.unwrap();
     assert_eq!(ear.heard().await, WAKE, "promote_due");
+}
+
+#[tokio::test]
+async fn a_redrive_wakes_who_sleeps_for_it_and_nobody_else() {
+    let stage = Stage::set().await;
+    let mut ear = Ear::open(&stage).await;
+    let redrive = "select * from jobforge.redrive_jobs($1, array[$2::uuid])";
+    for (lane, wanted) in [(OTHER, NOTHING.as_slice()), (NOOP, &WAKE)] {
+        let job = stage.running().await;
+        fail(stage.worker.client(), &job, "permanent").await.unwrap();
+        sleep(&stage, "w2", "default", lane).await;
+        ear.heard().await;
+        stage.app.query(redrive, &[&TENANT_A, &job.id]).await.unwrap();
+        assert_eq!(ear.heard().await, wanted, "a sleeper for {lane}");
+        stage.claim(1).await;
+    }
 }
