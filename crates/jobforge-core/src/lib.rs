@@ -14,7 +14,8 @@ pub mod rpc;
 pub use error::{Code, Error};
 pub use rpc::{
     Attempt, AttemptEnd, Beat, Canceled, ClaimRequest, Claimed, ClaimedJob, Class, Completion, Cursor,
-    Definition, Enqueued, Failed, Failure, Job, JobFilter, JobRef, JobSummary, Leadership, Level, Locator,
-    LogLine, Look, NewJob, Page, Partitioned, Payload, Pruned, Reaped, Refusal, Registration, Rescheduled,
-    Retried, Server, Verdict, Worker,
+    Definition, Enqueued, Failed, Failure, Flow, Job, JobFilter, JobRef, JobSummary, Leadership, Level,
+    Locator, LogLine, Look, NewJob, Page, Partitioned, Payload, Point, Pruned, QueueSummary, Reaped, Reason,
+    Refusal, Registration, Rescheduled, Retried, SeriesRequest, Server, Summary, SystemState, Verdict,
+    Worker,
 };

@@ -8,6 +8,7 @@ mod bound_workers;
 mod catalogue;
 mod direct_access;
 mod execute_rights;
+mod explanations;
 mod fences;
 mod forgetful;
 mod payloads;
@@ -66,6 +67,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("bound workers", bound_workers::PROBES),
     ("fences", fences::PROBES),
     ("payloads", payloads::PROBES),
+    ("explanations", explanations::PROBES),
     ("service", service::PROBES),
     ("service of upkeep", service_upkeep::PROBES),
 ];
@@ -178,6 +180,7 @@ all_green! {
     a_bound_worker_stays_with_its_tenant => "bound workers",
     a_stale_report_changes_nothing => "fences",
     payloads_come_back_as_they_went_in => "payloads",
+    explanations_tell_nothing_of_others => "explanations",
     those_who_may_are_served => "service",
     upkeep_is_served => "service of upkeep",
 }

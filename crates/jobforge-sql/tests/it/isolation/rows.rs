@@ -6,7 +6,7 @@ use super::verdict::{Verdict, works};
 use crate::schema::{TENANT_A, TENANT_B};
 
 /// Every table with tenants' data, partitioned ones by their parent.
-pub(crate) const TENANT_TABLES: [&str; 9] = [
+pub(crate) const TENANT_TABLES: [&str; 10] = [
     "jobs",
     "job_history",
     "attempts",
@@ -16,11 +16,20 @@ pub(crate) const TENANT_TABLES: [&str; 9] = [
     "log_history",
     "idempotency_keys",
     "audit_log",
+    "tenant_stats",
 ];
 
 /// Those of them that a tenant's login may read without a function.
-pub(crate) const READABLE: [&str; 7] =
-    ["jobs", "job_history", "attempts", "job_logs", "job_progress", "attempt_history", "log_history"];
+pub(crate) const READABLE: [&str; 8] = [
+    "jobs",
+    "job_history",
+    "attempts",
+    "job_logs",
+    "job_progress",
+    "attempt_history",
+    "log_history",
+    "tenant_stats",
+];
 
 /// The id of each tenant's row: the same in both, so that only the tenant tells them apart.
 pub(crate) const STORED: &str = "01900000-0000-7000-8000-000000000001";
@@ -55,7 +64,10 @@ pub(crate) async fn store_rows(site: &Site) -> Verdict {
              insert into jobforge.idempotency_keys (tenant_id, type, key, job_id, payload_hash, created_at)
              values ('{tenant}', 'test.noop', 'stored', '{STORED}', '', now()) on conflict do nothing;
              insert into jobforge.audit_log (tenant_id, id, at, actor, action)
-             values ('{tenant}', '{STORED}', now(), 'nobody', 'stored') on conflict do nothing;"
+             values ('{tenant}', '{STORED}', now(), 'nobody', 'stored') on conflict do nothing;
+             insert into jobforge.tenant_stats (tenant_id, at, queued, ready, running, dead, enqueued, completed, failed,
+               canceled, seconds, estimated)
+             values ('{tenant}', date_trunc('day', now()), 1, 1, 1, 1, 1, 1, 1, 1, 1, false) on conflict do nothing;"
         ));
     }
     works("store rows of both tenants", site.admin.batch_execute(&sql).await)
