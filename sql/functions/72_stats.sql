@@ -80,8 +80,8 @@ returns table (queue text, tenant_id uuid, queued bigint, ready bigint, running 
 language plpgsql stable
 as $$
 declare
-  -- About ten jobs lie on a page. Of more pages than are allowed, an even part is read, whole pages at a time.
-  v_part double precision := least(1, ceil(p_limit / 10.0)
+  -- About twenty jobs lie on a page. Of more pages than are allowed, an even part is read, whole pages at a time.
+  v_part double precision := least(1, ceil(p_limit / 20.0)
     / greatest(pg_relation_size('jobforge.jobs') / current_setting('block_size')::integer, 1));
 begin
   return query
@@ -107,7 +107,7 @@ language plpgsql volatile
 set plan_cache_mode = force_custom_plan
 as $$
 declare
-  v_most bigint := ceil(p_limit / 10.0);
+  v_most bigint := ceil(p_limit / 20.0);
   v_leaf record;
   v_from bigint;
   v_to bigint;

@@ -178,6 +178,7 @@ declare
   v_ahead bigint;
   v_crowd integer;
   v_rates record;
+  v_pace double precision;
   v_start timestamptz;
 begin
   if p_job.deaths >= 2 then
@@ -194,9 +195,9 @@ begin
   v_crowd := jobforge.lane_crowd(p_job.tenant_id, p_job.queue, p_job.type, v_most);
   select r.* into v_rates from jobforge.lane_rates(p_job.tenant_id, p_job.queue, p_now) as r;
   -- By the tenant's own pace where it has one, else by an equal share of the queue's.
-  if not p_held then
-    v_start := p_now + make_interval(secs => least((v_ahead + 1)
-      / coalesce(nullif(v_rates.tenant_rate, 0), nullif(v_rates.queue_rate, 0) / greatest(v_crowd, 1)), 315360000));
+  v_pace := coalesce(nullif(v_rates.tenant_rate, 0), nullif(v_rates.queue_rate, 0) / greatest(v_crowd, 1));
+  if v_pace is not null and not p_held then
+    v_start := p_now + make_interval(secs => least((v_ahead + 1) / v_pace, 315360000));
   end if;
   return query select 'waiting_turn', jsonb_build_object('ahead', least(v_ahead, v_most), 'capped', v_ahead > v_most,
       'tenants', least(v_crowd, v_most), 'tenants_capped', v_crowd > v_most, 'tenant_rate', v_rates.tenant_rate,

@@ -34,7 +34,7 @@ begin
   if capped then
     -- Too many to count: the last sample knows more, if it has the tenant.
     select s.* into v_last from jobforge.tenant_stats s
-    where s.tenant_id = p_tenant_id and s.at >= v_window.first order by s.at desc limit 1;
+    where s.tenant_id = p_tenant_id and s.at >= v_now - interval '3 minutes' order by s.at desc limit 1;
     scheduled := greatest(scheduled, v_last.queued - v_last.ready - blocked);
     ready := greatest(ready, v_last.ready);
     running := greatest(running, v_last.running);

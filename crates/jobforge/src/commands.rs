@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod jobs;
 pub(crate) mod migrate;
+pub(crate) mod queues;
 pub(crate) mod schedule;
 pub(crate) mod tick;
 pub(crate) mod work;

@@ -1,4 +1,5 @@
 //! The SQL functions, driven as the login roles that call them in production.
+mod explain;
 mod isolation;
 mod isolation_mutants;
 mod model;
@@ -6,3 +7,4 @@ mod model_mutants;
 mod plans;
 mod races;
 mod schema;
+mod stats;

@@ -1,19 +1,15 @@
 //! Does somebody lead, who works, and who was lost?
 
-use std::time::Duration;
-
+use jiff::Timestamp;
 use jobforge_core::Error;
-use jobforge_core::rpc::list_workers;
-use tokio::time::{Instant, sleep};
+use jobforge_core::rpc::{list_workers, system_state};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Check;
 use super::server::failed;
-
-/// A scheduler asks for the leadership every two seconds unless it is told otherwise.
-const LEADER_PATIENCE: Duration = Duration::from_secs(8);
+use crate::output::span;
 
 pub(super) async fn checks(client: &mut Client, tenant: Option<Uuid>) -> Vec<Check> {
     vec![
@@ -23,27 +19,15 @@ pub(super) async fn checks(client: &mut Client, tenant: Option<Uuid>) -> Vec<Che
     ]
 }
 
-/// Every scheduler that lives writes into the leader's row again and again, and the statistics of that table
-/// may be read by any login: they are watched until they move.
 async fn leader(client: &Client) -> Result<Check, Error> {
     const NAME: &str = "scheduler";
-    let first = leader_writes(client).await?;
-    let deadline = Instant::now() + LEADER_PATIENCE;
-    while Instant::now() < deadline {
-        sleep(Duration::from_millis(250)).await;
-        if leader_writes(client).await? != first {
-            return Ok(Check::ok(NAME, "one leads"));
-        }
+    let state = system_state(client, 1).await?;
+    if state.leads {
+        return Ok(Check::ok(NAME, format!("{} leads, term {}", state.leader_holder, state.leader_term)));
     }
-    Ok(Check::fail(NAME, format!("none was heard of for {} s", LEADER_PATIENCE.as_secs()))
+    let silent = span(state.leader_alive_at, Timestamp::now());
+    Ok(Check::fail(NAME, format!("none leads; the last one was heard of {silent} ago"))
         .advice("run `jobforge schedule`: without it nothing takes lost jobs back"))
-}
-
-async fn leader_writes(client: &Client) -> Result<i64, Error> {
-    let sql = "select s.n_tup_upd from pg_catalog.pg_stat_all_tables s
-               where s.schemaname = 'jobforge' and s.relname = 'leader'";
-    let row = client.query_typed_one(sql, &[]).await.map_err(|source| failed("scheduler", source))?;
-    Ok(row.get(0))
 }
 
 async fn workers(client: &Client) -> Result<Check, Error> {
