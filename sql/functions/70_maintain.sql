@@ -143,6 +143,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := jobforge.clock();
+  v_more integer;
 begin
   perform jobforge.require_limit(p_limit);
   perform jobforge.require_term(p_term);
@@ -166,6 +167,10 @@ begin
     select o.ctid from jobforge.queue_stats o where o.at < v_now - interval '7 days' limit p_limit));
   get diagnostics stats = row_count;
   perform jobforge.prune_bulks(v_now, p_limit);
+  delete from jobforge.tenant_stats q where q.ctid = any (array(
+    select o.ctid from jobforge.tenant_stats o where o.at < v_now - interval '7 days' limit p_limit));
+  get diagnostics v_more = row_count;
+  stats := stats + v_more;
   -- What lies in a default partition is dropped with no partition: row by row, past its class's time.
   delete from jobforge.job_history h using (
     select o.tenant_id, o.id, o.finished_at, o.retention
@@ -196,34 +201,6 @@ $$;
 comment on function jobforge.prune(bigint, integer) is
   'Deletes, in bounded batches, keys a day past their job, long gone workers, old sleepers, samples and operations.';
 grant execute on function jobforge.prune(bigint, integer) to jf_operator;
-
-create or replace function jobforge.sample_stats(p_term bigint, p_limit integer default 100000)
-returns integer
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_now timestamptz := jobforge.clock();
-  v_queues integer;
-begin
-  perform jobforge.require_term(p_term);
-  if p_limit is null or p_limit not between 1 and 10000000 then
-    perform jobforge.refuse('JF001', 'limit_out_of_range', 'p_limit must be 1 to 10000000');
-  end if;
-  insert into jobforge.queue_stats (at, queue, queued, ready, running, dead, capped)
-  select v_now, s.queue, count(*) filter (where s.status = 'queued'), count(*) filter (where s.ready),
-    count(*) filter (where s.status = 'running'), count(*) filter (where s.status in ('failed', 'dead')),
-    sum(count(*)) over () >= p_limit
-  from (select j.queue, j.status, j.ready from jobforge.jobs j limit p_limit) as s
-  group by s.queue
-  on conflict do nothing;
-  get diagnostics v_queues = row_count;
-  return v_queues;
-end
-$$;
-comment on function jobforge.sample_stats(bigint, integer) is
-  'Samples the queues'' depths over at most p_limit live jobs; capped says that there were more.';
-grant execute on function jobforge.sample_stats(bigint, integer) to jf_operator;
 
 create or replace function jobforge.require_limit(p_limit integer) returns void
 language plpgsql immutable

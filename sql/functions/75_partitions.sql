@@ -73,6 +73,7 @@ as $$
   ) as s
 $$;
 comment on function jobforge.wanted_partitions(timestamptz) is 'The partitions that should exist, from now to 14 days ahead.';
+grant execute on function jobforge.wanted_partitions(timestamptz) to jf_sys;
 
 create or replace function jobforge.expired_partitions(p_now timestamptz)
 returns table (leaf text)

@@ -14,8 +14,9 @@ pub mod rpc;
 pub use error::{Code, Error};
 pub use rpc::{
     Attempt, AttemptEnd, Beat, Canceled, ClaimRequest, Claimed, ClaimedJob, Class, Clear, Completion, Cursor,
-    Definition, Enqueued, Failed, Failure, Hold, Job, JobFilter, JobRef, JobSummary, Leadership, Level,
+    Definition, Enqueued, Failed, Failure, Flow, Hold, Job, JobFilter, JobRef, JobSummary, Leadership, Level,
     ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause, Page, Partitioned, Pause,
-    PauseKind, Payload, Pruned, Reaped, Refusal, Registration, Rescheduled, Retried, Server, Tenant, Verdict,
+    PauseKind, Payload, Point, Pruned, QueueSummary, Reaped, Reason, Refusal, Registration, Rescheduled, Retried,
+    SeriesRequest, Server, Summary, SystemState, Tenant, Verdict,
     Worker,
 };

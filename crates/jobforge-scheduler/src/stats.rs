@@ -1,4 +1,4 @@
-//! Samples the queues' depths, for the page's curves.
+//! Samples depths, arrivals and ends, for rates and curves.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 use crate::config::SchedulerConfig;
 use crate::term::Term;
 
-/// The most live jobs one sample counts; a sample over more says that it is capped.
+/// About so many live and finished jobs are read for a sample; one over more is estimated from them.
 const COUNTED: i32 = 100_000;
 
 pub(crate) async fn run(client: &Client, term: Term, config: &SchedulerConfig) -> Result<Duration, Error> {

@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Enqueue(EnqueueArgs),
     /// Look at jobs, cancel them, run them again
     Jobs(JobsArgs),
+    /// How deep each queue is, what comes and goes, who serves it
+    Queues(QueuesArgs),
     /// List the workers
     Workers(WorkersArgs),
     /// Hold a queue, a tenant or a definition back
@@ -186,6 +188,13 @@ pub(crate) enum JobsAction {
         /// The job
         id: Uuid,
     },
+    /// Say why a job does not run, and when it will
+    Explain {
+        /// The job
+        id: Uuid,
+    },
+    /// Count jobs by status, tell what comes and goes
+    Summary,
     /// Cancel a waiting job, ask a running one to stop
     Cancel {
         /// The job
@@ -218,6 +227,13 @@ pub(crate) struct JobsListArgs {
     /// Where the page before ended
     #[arg(long, value_name = "CURSOR")]
     pub(crate) cursor: Option<Uuid>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QueuesArgs {
+    /// About how many jobs to count; more than that are estimated from these
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    pub(crate) counted: i32,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@ pub(crate) mod jobs;
 pub(crate) mod migrate;
 pub(crate) mod pause;
 pub(crate) mod pauses;
+pub(crate) mod queues;
 pub(crate) mod resume;
 pub(crate) mod schedule;
 pub(crate) mod tenants;

@@ -24,7 +24,7 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 use crate::commands::{bench, config_show, definitions, dev as dev_command, doctor, enqueue, jobs, migrate};
-use crate::commands::{pause, pauses, resume, schedule, tenants, tick, work, workers};
+use crate::commands::{pause, pauses, queues, resume, schedule, tenants, tick, work, workers};
 use crate::config::{Config, Settings};
 use crate::output::Output;
 
@@ -50,6 +50,7 @@ async fn run(cli: Cli, output: Output) -> anyhow::Result<ExitCode> {
         Command::Tick(args) => tick::run(config, &args, output).await,
         Command::Enqueue(args) => enqueue::run(config, args, output).await,
         Command::Jobs(args) => jobs::run(config, args, output).await,
+        Command::Queues(args) => queues::run(config, &args, output).await,
         Command::Workers(args) => workers::run(config, &args, output).await,
         Command::Bench(args) => bench::run(config, &args, output).await,
         Command::Pause(args) => pause::run(config, args, output).await,

@@ -79,6 +79,14 @@ pub(crate) fn span(from: Timestamp, to: Timestamp) -> String {
     }
 }
 
+/// A rate in jobs a second; unknown without samples.
+pub(crate) fn per_second(rate: Option<f64>) -> String {
+    rate.map_or_else(
+        || "-".to_owned(),
+        |rate| if rate < 10.0 { format!("{rate:.2}") } else { format!("{rate:.0}") },
+    )
+}
+
 /// Whether somebody watches stderr.
 pub(crate) fn watched() -> bool {
     io::stderr().is_terminal()
@@ -97,6 +105,14 @@ mod tests {
         assert_eq!(after("2030-01-01T00:02:03Z"), "2m03s");
         assert_eq!(after("2030-01-02T05:00:00Z"), "1d05h");
         assert_eq!(after("2029-12-31T23:00:00Z"), "0ms");
+    }
+
+    #[test]
+    fn rates_are_short() {
+        assert_eq!(
+            (per_second(None), per_second(Some(0.126)), per_second(Some(1234.5))),
+            ("-".into(), "0.13".into(), "1234".into())
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Samples of the queues' depths.
+//! Samples of depths, arrivals and ends.
 
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::Type;
@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 use super::wire::Columns;
 use crate::error::Error;
 
-/// Samples the queues over at most `limit` live jobs; answers how many queues there are.
+/// Samples queues and tenants over about `limit` live and as many finished jobs; answers how many queues there are.
 pub async fn sample_stats<C: GenericClient>(c: &C, term: i64, limit: i32) -> Result<i32, Error> {
     const OPERATION: &str = "sample_stats";
     let row = c

@@ -5,6 +5,7 @@ mod batches;
 mod connections;
 mod keys;
 mod lifecycle;
+mod looks;
 mod migrations;
 mod operating;
 mod operations;

@@ -72,6 +72,24 @@ async fn once_settled_partitions_exist_for_two_weeks_and_the_queues_are_sampled(
 }
 
 #[tokio::test]
+async fn a_leader_samples_what_comes_and_goes() {
+    let db = TestDb::new().await;
+    let app = db.as_app().await;
+    let quick = SchedulerConfig { stats_every: Duration::from_millis(200), ..config(&db, "sampler") };
+    let scheduler = start(quick).await;
+    scheduler.settled().await;
+    enqueue_job(&app, TENANT_A, &NewJob::new(NOOP, &1).unwrap()).await.unwrap();
+    let admin = db.connect_super().await;
+    until("the job is counted for its queue and its tenant", async || {
+        let sql = "select (select coalesce(sum(enqueued), 0) from jobforge.queue_stats where queue = $1) = 1
+                     and (select coalesce(sum(enqueued), 0) from jobforge.tenant_stats where tenant_id = $2) = 1";
+        admin.query_one(sql, &[&QUEUE, &TENANT_A]).await.unwrap().get(0)
+    })
+    .await;
+    scheduler.shutdown().await;
+}
+
+#[tokio::test]
 async fn due_work_becomes_ready_without_any_worker() {
     let db = TestDb::new().await;
     let app = db.as_app().await;

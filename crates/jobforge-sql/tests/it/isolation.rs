@@ -8,6 +8,7 @@ mod bound_workers;
 mod catalogue;
 mod direct_access;
 mod execute_rights;
+mod explanations;
 mod fences;
 mod forgetful;
 mod payloads;
@@ -67,6 +68,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("bound workers", bound_workers::PROBES),
     ("fences", fences::PROBES),
     ("payloads", payloads::PROBES),
+    ("explanations", explanations::PROBES),
     ("service", service::PROBES),
     ("service of dead letters", service_dead_letters::PROBES),
     ("service of upkeep", service_upkeep::PROBES),
@@ -180,6 +182,7 @@ all_green! {
     a_bound_worker_stays_with_its_tenant => "bound workers",
     a_stale_report_changes_nothing => "fences",
     payloads_come_back_as_they_went_in => "payloads",
+    explanations_tell_nothing_of_others => "explanations",
     those_who_may_are_served => "service",
     dead_letters_are_served => "service of dead letters",
     upkeep_is_served => "service of upkeep",

@@ -45,6 +45,11 @@ async fn faulty_policies_are_caught() {
 }
 
 #[tokio::test]
+async fn faulty_look_ups_are_caught() {
+    assert_all_caught(faults::LOOKUPS).await;
+}
+
+#[tokio::test]
 async fn faulty_fences_are_caught() {
     assert_all_caught(faults::FENCES).await;
 }
@@ -92,7 +97,6 @@ const MAKE_BYPASSING_OWNER: &str = "
 
 /// Policies whose loss no caller can notice, and why.
 const REDUNDANT: &[(&str, &str, &str)] = &[
-    ("fn_read", "jobforge.leases", "no function of jf_fn reads leases"),
     ("fn_read", "jobforge.sweeps", "no function of jf_fn reads sweeps"),
     ("tenant_reads", "jobforge.idempotency_keys", "nobody but the functions' owners may select from it"),
 ];
@@ -149,12 +153,12 @@ async fn tenants_policies_are_missed() {
 
 #[tokio::test]
 async fn system_policies_are_missed() {
-    assert_each_is_missed(SYSTEM, &["service", "service of upkeep"]).await;
+    assert_each_is_missed(SYSTEM, &["service", "service of upkeep", "explanations"]).await;
 }
 
 #[tokio::test]
 async fn bindings_and_readers_policies_are_missed() {
-    assert_each_is_missed(OTHERS, &["forgetful function", "service"]).await;
+    assert_each_is_missed(OTHERS, &["forgetful function", "service", "explanations"]).await;
 }
 
 /// A policy that is called redundant must be: otherwise it belongs to those that are missed.

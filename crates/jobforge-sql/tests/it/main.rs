@@ -1,5 +1,6 @@
 //! The SQL functions, driven as the login roles that call them in production.
 mod dead_letters;
+mod explain;
 mod isolation;
 mod isolation_mutants;
 mod model;
@@ -7,3 +8,4 @@ mod model_mutants;
 mod plans;
 mod races;
 mod schema;
+mod stats;

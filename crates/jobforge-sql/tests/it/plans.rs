@@ -28,6 +28,8 @@ async fn hold(db: &TestDb, admin: &Client, state: &str) {
     rules::a_batch_is_stored_in_its_order(&mut faults, db).await;
     rules::lists_walk_the_key_backwards(&mut faults, db).await;
     rules::upkeep_walks_its_indexes(&mut faults, db).await;
+    rules::explanations_are_bounded(&mut faults, db).await;
+    rules::samples_are_bounded(&mut faults, db).await;
     faults.0.sort();
     faults.0.dedup();
     assert!(faults.0.is_empty(), "{state}:\n{}", faults.0.join("\n"));

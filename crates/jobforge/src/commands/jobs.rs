@@ -1,17 +1,19 @@
-//! `jobforge jobs`: look at jobs, cancel them, run them again.
+//! `jobforge jobs`: look at jobs, say why they wait, cancel them, run them again.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use jiff::Timestamp;
-use jobforge_core::rpc::{cancel_job, get_job, list_attempts, list_jobs, retry_job};
-use jobforge_core::{Attempt, Job, JobFilter, JobSummary};
+use jobforge_core::rpc::{
+    cancel_job, explain_job, get_job, job_summary, list_attempts, list_jobs, retry_job,
+};
+use jobforge_core::{Attempt, Flow, Job, JobFilter, JobSummary, Reason, Summary};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::cli::{JobsAction, JobsArgs, JobsListArgs};
 use crate::config::Config;
-use crate::output::{Output, local, span, table};
+use crate::output::{Output, local, per_second, span, table};
 use crate::target::{Purpose, Target};
 
 pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Result<ExitCode> {
@@ -34,6 +36,14 @@ pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Resu
             let attempts = list_attempts(&client, tenant, id).await?;
             output.answer(&Shown { job: &job, attempts: &attempts }, || show(&job, &attempts))?;
         }
+        JobsAction::Explain { id } => {
+            let reasons = explain_job(&client, tenant, id).await?;
+            output.answer(&reasons, || explain(&reasons))?;
+        }
+        JobsAction::Summary => {
+            let summary = job_summary(&client, tenant, COUNTED).await?;
+            output.answer(&summary, || summarise(&summary))?;
+        }
         JobsAction::Cancel { id, reason } => {
             let done = cancel_job(&client, tenant, id, reason.as_deref()).await?;
             let json = json!({ "id": id, "status": done.status, "cancel_requested": done.cancel_requested });
@@ -50,6 +60,9 @@ pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Resu
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// So many live jobs are counted one by one.
+const COUNTED: i32 = 10_000;
 
 /// Typed, because a `Value` in between would change numbers: 1.10 stays 1.10.
 #[derive(Serialize)]
@@ -131,6 +144,51 @@ fn show(job: &Job, attempts: &[Attempt]) -> String {
     }
     lines.extend(attempts.iter().flat_map(attempt));
     lines.join("\n")
+}
+
+fn explain(reasons: &[Reason]) -> String {
+    let lines = reasons.iter().map(|reason| {
+        let until = reason.until.map(|at| format!(" (until {})", local(at))).unwrap_or_default();
+        format!("{:<21} {}{until}", reason.reason, reason.says)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn summarise(summary: &Summary) -> String {
+    let capped = if summary.capped { " or more" } else { "" };
+    let states = [
+        ("ready", summary.ready),
+        ("running", summary.running),
+        ("scheduled", summary.scheduled),
+        ("blocked", summary.blocked),
+        ("failed", summary.failed),
+        ("dead", summary.dead),
+    ];
+    let mut lines: Vec<String> =
+        states.into_iter().map(|(name, count)| format!("{name:<12} {count}{capped}")).collect();
+    let mut fact = |name: &str, value: Option<String>| {
+        lines.extend(value.map(|value| format!("{name:<12} {value}")));
+    };
+    fact("oldest", summary.oldest_ready.map(|at| format!("due for {}", span(at, Timestamp::now()))));
+    fact("last hour", summary.hour.map(flow));
+    fact("last day", summary.day.map(flow));
+    fact(
+        "a second",
+        summary.enqueued_rate.map(|rate| {
+            let (done, failed) = (per_second(summary.completed_rate), per_second(summary.failed_rate));
+            format!("{} enqueued, {done} completed, {failed} failed", per_second(Some(rate)))
+        }),
+    );
+    fact("drained in", summary.drain_seconds.map(|seconds| format!("{seconds:.0} s at this pace")));
+    if summary.sampled_at.is_none() {
+        lines.push("no rates: nobody samples (run `jobforge schedule`)".to_owned());
+    }
+    lines.join("\n")
+}
+
+fn flow(flow: Flow) -> String {
+    let Flow { enqueued, completed, failed, canceled } = flow;
+    format!("{enqueued} enqueued, {completed} completed, {failed} failed, {canceled} canceled")
 }
 
 fn maker(job: &Job) -> String {

@@ -76,6 +76,7 @@ async fn one_runs_one_waits(db: &TestDb) {
         queues: &queues,
         types: &types,
         limit: 1,
+        free: 1,
         lease_id: None,
         new_lease_id: None,
         lease_seconds: 30,

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use jobforge_testkit::{APP, TestDb, WORKER};
+use jobforge_testkit::{APP, OPERATOR, TestDb, WORKER};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -34,6 +34,40 @@ async fn a_job_is_enqueued_listed_shown_and_canceled() {
     assert_eq!(canceled["status"], "canceled");
     cli.run(&["jobs", "retry", id(&made)]).refused("JF008");
     cli.run(&["jobs", "show", &Uuid::now_v7().to_string()]).refused("JF007");
+}
+
+#[tokio::test]
+async fn a_waiting_job_is_explained_and_counted() {
+    let db = TestDb::new().await;
+    let (cli, operator) = (Cli::new(&db, APP), Cli::new(&db, OPERATOR));
+    let later = cli.run(&["enqueue", "test.noop", "--delay", "1h", "--json"]).json();
+    let told = cli.run(&["jobs", "explain", id(&later), "--json"]).json();
+    assert_eq!(told[0]["reason"], "scheduled");
+    assert!(
+        told[0]["detail"]["seconds"].as_f64().unwrap() > 3500.0 && told[0]["until"].is_string(),
+        "{told}"
+    );
+    let words = cli.run(&["jobs", "explain", id(&later)]);
+    assert!(words.stdout.starts_with("scheduled") && words.stdout.contains("is due in"), "{words:?}");
+    let now = cli.run(&["enqueue", "test.noop", "--queue", "side", "--json"]).json();
+    let words = cli.run(&["jobs", "explain", id(&now)]);
+    assert!(words.stdout.starts_with("no_worker"), "nobody serves this queue: {words:?}");
+    cli.run(&["jobs", "explain", &Uuid::now_v7().to_string()]).refused("JF007");
+
+    let summary = cli.run(&["jobs", "summary", "--json"]).json();
+    assert_eq!(
+        (&summary["ready"], &summary["scheduled"], &summary["hour"]),
+        (&1.into(), &1.into(), &Value::Null)
+    );
+    let words = cli.run(&["jobs", "summary"]);
+    assert!(words.stdout.contains("nobody samples"), "{words:?}");
+
+    let queues = operator.run(&["queues", "--json"]).json();
+    let side = queues.as_array().unwrap().iter().find(|queue| queue["queue"] == "side").unwrap().clone();
+    assert_eq!((&side["ready"], &side["workers"]), (&1.into(), &0.into()));
+    let words = operator.run(&["queues"]);
+    assert!(words.stdout.contains("side") && words.stdout.contains("unserved"), "{words:?}");
+    assert_eq!(cli.run(&["queues"]).code, 1, "a tenant's login sees no queues of all");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::verdict::{Verdict, works};
 use crate::schema::{TENANT_A, TENANT_B};
 
 /// Every table with tenants' data, partitioned ones by their parent.
-pub(crate) const TENANT_TABLES: [&str; 11] = [
+pub(crate) const TENANT_TABLES: [&str; 12] = [
     "jobs",
     "job_history",
     "attempts",
@@ -18,10 +18,11 @@ pub(crate) const TENANT_TABLES: [&str; 11] = [
     "audit_log",
     "bulk_operations",
     "bulk_results",
+    "tenant_stats",
 ];
 
 /// Those of them that a tenant's login may read without a function.
-pub(crate) const READABLE: [&str; 9] = [
+pub(crate) const READABLE: [&str; 10] = [
     "jobs",
     "job_history",
     "attempts",
@@ -31,6 +32,7 @@ pub(crate) const READABLE: [&str; 9] = [
     "log_history",
     "bulk_operations",
     "bulk_results",
+    "tenant_stats",
 ];
 
 /// The id of each tenant's row: the same in both, so that only the tenant tells them apart.
@@ -71,7 +73,10 @@ pub(crate) async fn store_rows(site: &Site) -> Verdict {
              values ('{tenant}', '{STORED}', 'redrive', 'nobody', '{{\"type\": \"no.such\"}}', '[{{\"secret\": 3}}]', now())
              on conflict do nothing;
              insert into jobforge.bulk_results (tenant_id, operation_id, job_id, at, verdict, before)
-             values ('{tenant}', '{STORED}', '{STORED}', now(), 'skipped', '{{\"secret\": 4}}') on conflict do nothing;"
+             values ('{tenant}', '{STORED}', '{STORED}', now(), 'skipped', '{{\"secret\": 4}}') on conflict do nothing;
+             insert into jobforge.tenant_stats (tenant_id, at, queued, ready, running, dead, enqueued, completed, failed,
+               canceled, seconds, estimated)
+             values ('{tenant}', date_trunc('day', now()), 1, 1, 1, 1, 1, 1, 1, 1, 1, false) on conflict do nothing;"
         ));
     }
     works("store rows of both tenants", site.admin.batch_execute(&sql).await)

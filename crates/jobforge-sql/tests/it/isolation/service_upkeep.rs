@@ -92,6 +92,7 @@ async fn keys_workers_and_samples_are_pruned(site: &Site) -> Verdict {
          insert into jobforge.workers (worker_id, started_at, last_seen)
          values ('upkeep_old', now() - interval '500 days', now() - interval '500 days');
          insert into jobforge.queue_stats values (now() - interval '8 days', 'upkeep', 0, 0, 0, 0, false);
+         insert into jobforge.tenant_stats values ('{TENANT_A}', now() - interval '8 days', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false);
          insert into jobforge.sleepers values ('upkeep_old', '{{q}}', '{{t}}', now() - interval '1 day');
          insert into jobforge.job_history (tenant_id, id, run_at, created_at, finished_at, fence, failures, deaths,
            max_attempts, priority, status, retention, queue, type, payload, source)
@@ -102,7 +103,7 @@ async fn keys_workers_and_samples_are_pruned(site: &Site) -> Verdict {
     let term = works("lead", lead(&site.operator, "upkeep").await)?;
     let sql = "select array[keys, workers, sleepers, stats, history] from jobforge.prune($1)";
     let row = works("prune", site.operator.query_one(sql, &[&term]).await)?;
-    same("keys, workers, sleepers, samples, history", row.get::<_, Vec<i32>>(0), vec![1; 5])
+    same("keys, workers, sleepers, samples, history", row.get::<_, Vec<i32>>(0), vec![1, 1, 1, 2, 1])
 }
 
 async fn old_operations_are_pruned(site: &Site) -> Verdict {
@@ -133,7 +134,25 @@ async fn stats_are_sampled(site: &Site) -> Verdict {
     works("sample", site.operator.query("select jobforge.sample_stats($1)", &[&term]).await)?;
     let sql = "select count(*) from jobforge.queue_stats where queue = 'upkeep_stats' and queued > 0";
     let row = works("look", site.admin.query_one(sql, &[]).await)?;
-    same("samples", row.get::<_, i64>(0), 1)
+    same("samples", row.get::<_, i64>(0), 1)?;
+    // A second one counts what came since the first: the first must be known, and where it ended.
+    site.db.advance_clock(2.0).await;
+    let found = async {
+        works("enqueue", enqueue_with(&site.app, TENANT_A, NOOP, "'{}', p_queue => 'upkeep_stats'").await)?;
+        site.db.advance_clock(3.0).await;
+        let term = works("lead", lead(&site.operator, "upkeep").await)?;
+        works("sample", site.operator.query("select jobforge.sample_stats($1)", &[&term]).await)?;
+        let sql = "select sum(enqueued)::bigint from jobforge.queue_stats where queue = 'upkeep_stats'";
+        let row = works("look", site.admin.query_one(sql, &[]).await)?;
+        same("enqueued since the first sample", row.get::<_, i64>(0), 2)?;
+        let sql = "select count(*) from jobforge.tenant_stats where tenant_id = $1 and enqueued > 1 and at > now() - interval '2 minutes'";
+        let row = works("look", site.admin.query_one(sql, &[&TENANT_A]).await)?;
+        same("the tenant's sample", row.get::<_, i64>(0) > 0, true)
+    };
+    let found = found.await;
+    site.db.set_clock(None).await;
+    works("begin anew", site.admin.batch_execute("update jobforge.sampler set until = null").await)?;
+    found
 }
 
 async fn partitions_are_made_and_dropped(site: &Site) -> Verdict {

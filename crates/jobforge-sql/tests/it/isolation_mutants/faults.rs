@@ -9,6 +9,38 @@ pub(crate) struct Mutant {
     pub(crate) caught_by: &'static [&'static str],
 }
 
+/// In what an explanation looks up beyond its tenant.
+pub(crate) const LOOKUPS: &[Mutant] = &[
+    Mutant {
+        name: "a limit's holders are told to everybody",
+        file: "93_explain_lookups.sql",
+        from: " filter (where h.tenant_id = p_tenant_id)",
+        to: "",
+        caught_by: &["a_definitions_limit_names_only_own_jobs"],
+    },
+    Mutant {
+        name: "a look-up takes any tenant",
+        file: "93_explain_lookups.sql",
+        from: "  perform jobforge.require_tenant(p_tenant_id);\n",
+        to: "",
+        caught_by: &["look_ups_are_for_the_callers_tenant"],
+    },
+    Mutant {
+        name: "a look-up takes any tenant's key",
+        file: "93_explain_lookups.sql",
+        from: "when 'key' then p_tenant_id::text || '/' || p_name",
+        to: "",
+        caught_by: &["a_key_is_a_tenants_own"],
+    },
+    Mutant {
+        name: "an explanation does not ask whose job it is",
+        file: "92_explain.sql",
+        from: "  perform jobforge.require_tenant(p_tenant_id);\n",
+        to: "",
+        caught_by: &["another_tenants_job_is_not_explained"],
+    },
+];
+
 /// In the policies and what they stand on.
 pub(crate) const POLICIES: &[Mutant] = &[
     Mutant {

@@ -286,6 +286,73 @@ pub(crate) async fn lists_walk_the_key_backwards(faults: &mut Faults, db: &TestD
     }
 }
 
+/// What an explanation and a summary read does not grow with what is stored.
+pub(crate) async fn explanations_are_bounded(faults: &mut Faults, db: &TestDb) {
+    let mut app = Watched::login(db, APP).await;
+    let whose = tenant(0);
+    app.run(&format!("set app.tenant_id = '{whose}'")).await;
+    let admin = db.connect_super().await;
+    let last = "select id from jobforge.jobs where tenant_id = $1 and ready and deaths < 2 and priority >= 10
+                order by priority, run_at desc limit 1";
+    let id: Uuid = admin.query_one(last, &[&whose]).await.expect("the tenant has a ready job").get(0);
+    let seen = app.call("select reason from jobforge.explain_job($1, $2)", &[&whose, &id]).await;
+    faults.all_jobs(&seen, |scan| {
+        scan.is_by_key()
+            || (["jobs_turn", "jobs_apart", "jobs_keyed"].contains(&scan.index.as_str())
+                && scan.stops_at_its_limit()
+                && scan.tuples <= 10_001)
+    });
+    faults.some_jobs("its place", &seen, |scan| {
+        scan.index == "jobs_turn" && scan.has("ROW(priority, run_at, id) < ROW(")
+    });
+    faults.some_jobs("the crowd", &seen, |scan| scan.index == "jobs_turn" && scan.has(AFTER_TENANT));
+    let seen = app.call("select ready from jobforge.job_summary($1, 1000)", &[&whose]).await;
+    faults.all_jobs(&seen, |scan| {
+        scan.index == "jobs_pk"
+            && scan.has("tenant_id = ")
+            && scan.stops_at_its_limit()
+            && scan.tuples <= 1001
+    });
+    reads_no_history(faults, &seen);
+
+    let mut operator = Watched::login(db, OPERATOR).await;
+    let pages = "select pg_relation_size('jobforge.jobs') / 8192";
+    let all: i64 = admin.query_one(pages, &[]).await.expect("measure the table").get(0);
+    let seen = operator.call("select queue from jobforge.queue_summary(2000)", &[]).await;
+    // A hundred pages of the table at most, on the average, and the catalogue's.
+    if all > 2000 && seen.pages > 1000 {
+        faults.0.push(format!("a summary of the queues touches {} of {all} pages", seen.pages));
+    }
+}
+
+/// A sample reads no more of the live table than it may, and of the history only what was written since the last one.
+pub(crate) async fn samples_are_bounded(faults: &mut Faults, db: &TestDb) {
+    let mut operator = Watched::login(db, OPERATOR).await;
+    let term: i64 = operator.call("select term from jobforge.lead('plans')", &[]).await.rows[0].get(0);
+    let sample = "select jobforge.sample_stats($1, 2000)";
+    operator.call(sample, &[&term]).await;
+    // As if the last one had been a minute ago.
+    let admin = db.connect_super().await;
+    let back = "update jobforge.sampler set until = until - interval '1 minute'";
+    admin.batch_execute(back).await.expect("turn the sampler back");
+    let seen = operator.call(sample, &[&term]).await;
+    faults.none_of(
+        "a sample reads the history from its beginning",
+        seen.scans
+            .iter()
+            .filter(|s| s.table.starts_with("job_history") && !s.kind.starts_with("Tid Range"))
+            .collect(),
+    );
+    faults.none_of(
+        "a sample reads more of the live table than a part",
+        seen.scans.iter().filter(|s| s.table == "jobs" && s.kind != "Sample Scan").collect(),
+    );
+    let read: u64 = seen.scans.iter().filter(|s| s.table == "jobs").map(|s| s.tuples).sum();
+    if read > 20_000 {
+        faults.0.push(format!("a sample of 2,000 jobs reads {read}"));
+    }
+}
+
 pub(crate) async fn upkeep_walks_its_indexes(faults: &mut Faults, db: &TestDb) {
     let mut operator = Watched::login(db, OPERATOR).await;
     let term: i64 = operator.call("select term from jobforge.lead('plans')", &[]).await.rows[0].get(0);

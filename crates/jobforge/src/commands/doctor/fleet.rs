@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use jobforge_core::Error;
-use jobforge_core::rpc::{inspect_leader, list_workers};
+use jobforge_core::rpc::{list_workers, system_state};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -11,6 +12,7 @@ use uuid::Uuid;
 
 use super::Check;
 use super::server::failed;
+use crate::output::span;
 
 /// A scheduler asks for the leadership every two seconds unless it is told otherwise.
 const LEADER_PATIENCE: Duration = Duration::from_secs(3);
@@ -28,17 +30,13 @@ async fn leader(client: &Client) -> Result<Check, Error> {
     const NAME: &str = "scheduler";
     let deadline = Instant::now() + LEADER_PATIENCE;
     loop {
-        let leader = inspect_leader(client).await?;
-        if leader.leads {
-            return Ok(Check::ok(NAME, format!("{} leads, term {}", leader.holder, leader.term)));
+        let state = system_state(client, 1).await?;
+        if state.leads {
+            return Ok(Check::ok(NAME, format!("{} leads, term {}", state.leader_holder, state.leader_term)));
         }
         if Instant::now() >= deadline {
-            let last = if leader.holder.is_empty() {
-                String::new()
-            } else {
-                format!("; {} led last", leader.holder)
-            };
-            return Ok(Check::fail(NAME, format!("nobody leads{last}"))
+            let silent = span(state.leader_alive_at, Timestamp::now());
+            return Ok(Check::fail(NAME, format!("nobody leads; the last one was heard of {silent} ago"))
                 .advice("run `jobforge schedule`: without it nothing takes lost jobs back"));
         }
         sleep(Duration::from_millis(250)).await;
