@@ -136,66 +136,6 @@ $$;
 comment on function jobforge.promote_due(bigint, integer) is 'Makes due work ready and wakes the sleepers; claims do it too.';
 grant execute on function jobforge.promote_due(bigint, integer) to jf_operator;
 
-create or replace function jobforge.prune(p_term bigint, p_limit integer default 1000)
-returns table (keys integer, workers integer, sleepers integer, stats integer, history integer)
-language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_now timestamptz := jobforge.clock();
-begin
-  perform jobforge.require_limit(p_limit);
-  perform jobforge.require_term(p_term);
-  -- A key outlives its job by a day at least.
-  delete from jobforge.idempotency_keys k where k.ctid = any (array(
-    select o.ctid from jobforge.idempotency_keys o
-    where o.created_at < v_now - interval '1 day'
-      and not exists (select from jobforge.jobs j where j.tenant_id = o.tenant_id and j.id = o.job_id)
-      and not exists (select from jobforge.job_history h where h.tenant_id = o.tenant_id and h.id = o.job_id
-                      and h.finished_at > v_now - interval '1 day')
-    order by o.created_at limit p_limit for update skip locked));
-  get diagnostics keys = row_count;
-  delete from jobforge.workers w where w.ctid = any (array(
-    select o.ctid from jobforge.workers o
-    where o.last_seen < v_now - interval '400 days'
-      and not exists (select from jobforge.leases l where l.worker_no = o.no) limit p_limit));
-  get diagnostics workers = row_count;
-  delete from jobforge.sleepers s where s.expires_at < v_now - interval '10 minutes';
-  get diagnostics sleepers = row_count;
-  delete from jobforge.queue_stats q where q.ctid = any (array(
-    select o.ctid from jobforge.queue_stats o where o.at < v_now - interval '7 days' limit p_limit));
-  get diagnostics stats = row_count;
-  -- What lies in a default partition is dropped with no partition: row by row, past its class's time.
-  delete from jobforge.job_history h using (
-    select o.tenant_id, o.id, o.finished_at, o.retention
-    from (values ('day', 1), ('week', 7), ('month', 31), ('year', 366)) as c(retention, days)
-    join jobforge.job_history o on o.retention = c.retention and o.finished_at < v_now - make_interval(days => c.days + 1)
-    limit p_limit) as x
-  where h.tenant_id = x.tenant_id and h.id = x.id and h.finished_at = x.finished_at and h.retention = x.retention;
-  get diagnostics history = row_count;
-  delete from jobforge.attempt_history h using (
-    select o.tenant_id, o.job_id, o.number, o.job_finished_at, o.retention
-    from (values ('day', 1), ('week', 7), ('month', 31), ('year', 366)) as c(retention, days)
-    join jobforge.attempt_history o
-      on o.retention = c.retention and o.job_finished_at < v_now - make_interval(days => c.days + 1)
-    limit p_limit) as x
-  where h.tenant_id = x.tenant_id and h.job_id = x.job_id and h.number = x.number
-    and h.job_finished_at = x.job_finished_at and h.retention = x.retention;
-  delete from jobforge.log_history h using (
-    select o.tenant_id, o.job_id, o.number, o.line_no, o.job_finished_at, o.retention
-    from (values ('day', 1), ('week', 7), ('month', 31), ('year', 366)) as c(retention, days)
-    join jobforge.log_history o
-      on o.retention = c.retention and o.job_finished_at < v_now - make_interval(days => c.days + 1)
-    limit p_limit) as x
-  where h.tenant_id = x.tenant_id and h.job_id = x.job_id and h.number = x.number and h.line_no = x.line_no
-    and h.job_finished_at = x.job_finished_at and h.retention = x.retention;
-  return next;
-end
-$$;
-comment on function jobforge.prune(bigint, integer) is
-  'Deletes, in bounded batches, keys a day past their job, long gone workers, old sleepers and samples.';
-grant execute on function jobforge.prune(bigint, integer) to jf_operator;
-
 create or replace function jobforge.sample_stats(p_term bigint, p_limit integer default 100000)
 returns integer
 language plpgsql volatile security definer
