@@ -5,4 +5,5 @@ mod model;
 mod model_mutants;
 mod plans;
 mod races;
+mod retention;
 mod schema;
