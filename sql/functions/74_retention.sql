@@ -19,8 +19,9 @@ begin
   perform jobforge.require_limit(p_limit);
   perform jobforge.require_term(p_term);
   v_from := jobforge.prune_position(p_after);
-  v_keys := jobforge.prune_keys(v_now, p_limit, v_from.key_at);
   v_dead := jobforge.prune_dead_letters(v_now, p_limit, v_from.dead_tenant, v_from.dead_at, v_from.dead_id);
+  -- After the letters, whose keys go with them.
+  v_keys := jobforge.prune_keys(v_now, p_limit, v_from.key_at);
   v_notes := jobforge.prune_orphans(p_limit, v_from.note_tenant, v_from.note_job);
   keys := v_keys.removed; dead_letters := v_dead.removed; orphans := v_notes.removed;
   v_rest := jobforge.prune_defaults(v_now, p_limit);

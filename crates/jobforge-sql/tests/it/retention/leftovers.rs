@@ -40,7 +40,6 @@ async fn a_key_lives_as_long_as_its_job_and_a_day_longer() {
     ] {
         at(&stage, time).await;
         prune_all(&stage, 1000).await;
-        prune_all(&stage, 1000).await;
         assert_eq!(keys(&stage).await, left, "at {time}");
     }
     let (id, existing) =
