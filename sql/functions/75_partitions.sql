@@ -9,18 +9,27 @@ set lock_timeout = '50ms'
 as $$
 declare
   v_leaf record;
+  v_busy text[] := '{}';
 begin
   perform jobforge.require_limit(p_limit);
   perform jobforge.require_term(p_term);
   select m.made, m.refused into made, refused from jobforge.make_partitions(p_limit) as m;
   dropped := 0;
-  for v_leaf in select * from jobforge.expired_partitions(jobforge.clock()) as e limit p_limit
+  for v_leaf in select * from jobforge.expired_partitions(jobforge.clock())
   loop
+    exit when dropped >= p_limit;
+    -- The lock that was refused is mostly the parent's. To ask again for its next partition would hold up completions once
+    -- more; and those of other parents must not wait for it.
+    if v_leaf.parent = any (v_busy) then
+      refused := refused + 1;
+      continue;
+    end if;
     begin
       execute format('drop table jobforge.%I', v_leaf.leaf);
       dropped := dropped + 1;
     exception when lock_not_available then
       refused := refused + 1;
+      v_busy := v_busy || v_leaf.parent;
     end;
   end loop;
   return next;
@@ -62,30 +71,29 @@ create or replace function jobforge.wanted_partitions(p_now timestamptz)
 returns table (parent text, leaf text, first timestamptz, past timestamptz)
 language sql stable
 as $$
-  select t.name || '_' || c.retention, t.name || '_' || c.retention || '_' || to_char(s.first at time zone 'UTC', 'YYYYMMDD'),
-    s.first, s.first + c.step
+  -- Reckoned without a time zone: a day of the session's own may have 23 or 25 hours.
+  select t.name || '_' || c.class, t.name || '_' || c.class || '_' || to_char(g.first, 'YYYYMMDD'),
+    g.first at time zone 'UTC', (g.first + c.step) at time zone 'UTC'
   from (values ('job_history'), ('attempt_history'), ('log_history')) as t(name)
-  cross join (values ('day', 'day', interval '1 day'), ('week', 'day', interval '1 day'),
-    ('month', 'week', interval '7 days'), ('year', 'month', interval '1 month')) as c(retention, unit, step)
-  cross join lateral (
-    select g at time zone 'UTC' as first
-    from generate_series(date_trunc(c.unit, p_now at time zone 'UTC'), (p_now at time zone 'UTC') + interval '14 days', c.step) as g
-  ) as s
+  cross join jobforge.retention_classes() as c
+  cross join lateral generate_series(date_trunc(c.unit, p_now at time zone 'UTC'),
+    (p_now at time zone 'UTC') + interval '14 days', c.step) as g(first)
 $$;
 comment on function jobforge.wanted_partitions(timestamptz) is 'The partitions that should exist, from now to 14 days ahead.';
 grant execute on function jobforge.wanted_partitions(timestamptz) to jf_sys;
 
 create or replace function jobforge.expired_partitions(p_now timestamptz)
-returns table (leaf text)
+returns table (parent text, leaf text)
 language sql stable
 as $$
-  select p.relname::text
+  select t.name || '_' || c.class, p.relname::text
   from (values ('job_history'), ('attempt_history'), ('log_history')) as t(name)
-  cross join (values ('day', interval '1 day', interval '1 day'), ('week', interval '1 day', interval '7 days'),
-    ('month', interval '7 days', interval '31 days'), ('year', interval '1 month', interval '366 days')) as c(retention, step, life)
-  join pg_inherits i on i.inhparent = to_regclass('jobforge.' || t.name || '_' || c.retention)
+  cross join jobforge.retention_classes() as c
+  join pg_inherits i on i.inhparent = to_regclass('jobforge.' || t.name || '_' || c.class)
   join pg_class p on p.oid = i.inhrelid
   where p.relname ~ '_[0-9]{8}$'
-    and to_timestamp(right(p.relname, 8) || '+00', 'YYYYMMDDTZH') + c.step + c.life < p_now
+    and to_date(right(p.relname, 8), 'YYYYMMDD') + c.step + c.life < p_now at time zone 'UTC'
+  order by right(p.relname, 8), 1
 $$;
-comment on function jobforge.expired_partitions(timestamptz) is 'The partitions whose youngest row is past its class''s time.';
+comment on function jobforge.expired_partitions(timestamptz) is
+  'The partitions whose youngest row is past its class''s time, the oldest first.';

@@ -16,7 +16,6 @@ pub use rpc::{
     Attempt, AttemptEnd, Beat, Canceled, ClaimRequest, Claimed, ClaimedJob, Class, Clear, Completion, Cursor,
     Definition, Enqueued, Failed, Failure, Flow, Hold, Job, JobFilter, JobRef, JobSummary, Leadership, Level,
     ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause, Page, Partitioned, Pause,
-    PauseKind, Payload, Point, Pruned, QueueSummary, Reaped, Reason, Refusal, Registration, Rescheduled, Retried,
-    SeriesRequest, Server, Summary, SystemState, Tenant, Verdict,
-    Worker,
+    PauseKind, Payload, Point, Pruned, QueueSummary, Reaped, Reason, Refusal, Registration, Rescheduled,
+    Retried, SeriesRequest, Server, Summary, SystemState, Tenant, Verdict, Worker,
 };

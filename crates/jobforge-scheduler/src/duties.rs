@@ -79,6 +79,7 @@ impl Duties {
         let now = Instant::now();
         let mut entries = ALL.map(|duty| Entry { duty, due: now, backoff: Backoff::new() });
         let mut undone = ALL.to_vec();
+        let mut pruning = prune::Progress::default();
         loop {
             let Some(term) = *terms.borrow_and_update() else { return End::TermOver(0) };
             let Some(entry) = entries.iter_mut().min_by_key(|entry| entry.due) else { return End::Stopped };
@@ -93,7 +94,7 @@ impl Duties {
             if self.stop.is_cancelled() {
                 return End::Stopped;
             }
-            let pause = match self.perform(entry.duty, client, term).await {
+            let pause = match self.perform(entry.duty, client, term, &mut pruning).await {
                 Ok(pause) => {
                     entry.backoff.reset();
                     undone.retain(|duty| *duty != entry.duty);
@@ -118,7 +119,13 @@ impl Duties {
     }
 
     /// Does one duty; answers how long it can wait until it is due again.
-    async fn perform(&self, duty: Duty, client: &Client, term: Term) -> Result<Duration, Error> {
+    async fn perform(
+        &self,
+        duty: Duty,
+        client: &Client,
+        term: Term,
+        pruning: &mut prune::Progress,
+    ) -> Result<Duration, Error> {
         let config = &*self.config;
         let after = config.duty_timeout;
         match duty {
@@ -127,7 +134,7 @@ impl Duties {
             }
             Duty::Reap => within(after, "reap", reap::run(client, term, config)).await,
             Duty::Promote => within(after, "promote_due", promote::run(client, term, config)).await,
-            Duty::Prune => within(after, "prune", prune::run(client, term, config)).await,
+            Duty::Prune => within(after, "prune", prune::run(client, term, config, pruning)).await,
             Duty::Stats => within(after, "sample_stats", stats::run(client, term, config)).await,
         }
     }

@@ -67,7 +67,7 @@ pub use partitions::{Partitioned, upkeep_partitions};
 pub use pause::{NewPause, Pause, PauseKind, list_pauses, pause, resume};
 pub use progress::report_progress;
 pub use promote::promote_due;
-pub use prune::{Pruned, prune};
+pub use prune::{PrunePosition, Pruned, prune};
 pub use read::{Attempt, Job, JobFilter, JobSummary, Page, get_job, list_attempts, list_jobs};
 pub use reap::{Reaped, reap};
 pub use release::{close_lease, release_jobs};

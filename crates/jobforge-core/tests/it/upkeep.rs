@@ -1,8 +1,8 @@
 //! Leadership and its duties, workers that come, sleep and go.
 
 use jobforge_core::rpc::{
-    get_job, lead, list_workers, look, promote_due, prune, reap, register_worker, resign, sample_stats,
-    sleep_worker, stop_worker, upkeep_partitions, wake_worker,
+    PrunePosition, get_job, lead, list_workers, look, promote_due, prune, reap, register_worker, resign,
+    sample_stats, sleep_worker, stop_worker, upkeep_partitions, wake_worker,
 };
 use jobforge_core::{Code, listen};
 use jobforge_testkit::{OPERATOR, TENANT_A, WORKER};
@@ -55,7 +55,9 @@ async fn duties_run_under_the_term() {
     let made = upkeep_partitions(&story.operator, term, 1000).await.unwrap();
     assert!(made.made > 0 && made.refused == 0, "{made:?}");
     assert_eq!(upkeep_partitions(&story.operator, term, 1000).await.unwrap().made, 0);
-    assert_eq!(prune(&story.operator, term, 100).await.unwrap().keys, 0);
+    let pruned = prune(&story.operator, term, 100, &PrunePosition::default()).await.unwrap();
+    assert_eq!((pruned.keys, pruned.dead_letters, pruned.orphans, pruned.more), (0, 0, 0, false));
+    prune(&story.operator, term, 100, &pruned.after).await.unwrap();
 }
 
 #[tokio::test]

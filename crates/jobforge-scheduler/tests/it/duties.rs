@@ -106,6 +106,30 @@ async fn due_work_becomes_ready_without_any_worker() {
     scheduler.shutdown().await;
 }
 
+/// More than one call takes: a round goes on until nothing is left.
+#[tokio::test]
+async fn dead_letters_past_their_time_are_gone_after_one_round() {
+    let db = TestDb::new().await;
+    let admin = db.connect_super().await;
+    let letters = "insert into jobforge.jobs (tenant_id, id, run_at, created_at, finished_at, fence, max_attempts, priority,
+          ready, status, retention, queue, type, payload, source)
+        select $1, gen_random_uuid(), now(), now(), now() - n * interval '1 hour', 1, 5, 100, false, 'dead', 'week', $2, $3,
+          '{}', 'manual'
+        from generate_series(366 * 24 - 99, 366 * 24 + 2500) as n";
+    admin.execute(letters, &[&TENANT_A, &QUEUE, &NOOP]).await.unwrap();
+    let once = SchedulerConfig { prune_every: Duration::from_secs(3600), ..config(&db, "pruner") };
+    let scheduler = start(once).await;
+    until("the old dead letters are gone", async || {
+        let sql = "select count(*) <= 100 from jobforge.jobs";
+        admin.query_one(sql, &[]).await.unwrap().get(0)
+    })
+    .await;
+    scheduler.shutdown().await;
+    let left = "select count(*), min(finished_at) > now() - interval '366 days 1 minute' from jobforge.jobs";
+    let row = admin.query_one(left, &[]).await.unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, bool>(1)), (99, true), "the younger ones stay");
+}
+
 #[tokio::test]
 async fn an_idle_leader_asks_little() {
     let db = TestDb::new().await;

@@ -12,6 +12,7 @@ mod explanations;
 mod fences;
 mod forgetful;
 mod payloads;
+mod postgrest;
 mod rows;
 mod service;
 mod service_dead_letters;
@@ -27,7 +28,8 @@ use tokio_postgres::Client;
 
 use crate::schema::calls::{ClaimOptions, Held, claim_with, enqueue_with};
 use crate::schema::{
-    APP, NOOP, ONLY_A, ONLY_B, OPERATOR, STRANGER, TENANT_A, TENANT_B, WORKER, WORKER_A, connect_as, migrated,
+    APP, GATE, NOOP, ONLY_A, ONLY_B, OPERATOR, STRANGER, TENANT_A, TENANT_B, WORKER, WORKER_A, connect_as,
+    migrated,
 };
 use verdict::Verdict;
 
@@ -42,6 +44,7 @@ pub(crate) struct Site {
     worker_a: Client,
     operator: Client,
     stranger: Client,
+    gate: Client,
 }
 
 /// A question with a yes or no, and why.
@@ -69,6 +72,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("fences", fences::PROBES),
     ("payloads", payloads::PROBES),
     ("explanations", explanations::PROBES),
+    ("postgrest", postgrest::PROBES),
     ("service", service::PROBES),
     ("service of dead letters", service_dead_letters::PROBES),
     ("service of upkeep", service_upkeep::PROBES),
@@ -85,12 +89,13 @@ impl Site {
             worker_a: connect_as(&db, WORKER_A).await,
             operator: connect_as(&db, OPERATOR).await,
             stranger: connect_as(&db, STRANGER).await,
+            gate: connect_as(&db, GATE).await,
             db,
         }
     }
 
     /// Every login with its connection.
-    fn logins(&self) -> [(&'static str, &Client); 7] {
+    fn logins(&self) -> [(&'static str, &Client); 8] {
         [
             (APP, &self.app),
             (ONLY_A, &self.only_a),
@@ -99,6 +104,7 @@ impl Site {
             (WORKER_A, &self.worker_a),
             (OPERATOR, &self.operator),
             (STRANGER, &self.stranger),
+            (GATE, &self.gate),
         ]
     }
 
@@ -183,6 +189,7 @@ all_green! {
     a_stale_report_changes_nothing => "fences",
     payloads_come_back_as_they_went_in => "payloads",
     explanations_tell_nothing_of_others => "explanations",
+    behind_postgrest_the_tenant_is_the_tokens => "postgrest",
     those_who_may_are_served => "service",
     dead_letters_are_served => "service of dead letters",
     upkeep_is_served => "service of upkeep",

@@ -60,6 +60,11 @@ async fn faulty_bindings_are_caught() {
 }
 
 #[tokio::test]
+async fn faulty_gates_are_caught() {
+    assert_all_caught(faults::GATES).await;
+}
+
+#[tokio::test]
 async fn faulty_keys_and_rights_are_caught() {
     assert_all_caught(faults::RIGHTS).await;
 }

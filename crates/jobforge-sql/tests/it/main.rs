@@ -7,5 +7,6 @@ mod model;
 mod model_mutants;
 mod plans;
 mod races;
+mod retention;
 mod schema;
 mod stats;

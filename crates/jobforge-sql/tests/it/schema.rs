@@ -40,6 +40,16 @@ pub(crate) const OPERATOR: &str = "jf_test_operator";
 /// A login that nobody registered and that is a member of nothing.
 pub(crate) const STRANGER: &str = "jf_test_stranger";
 
+/// PostgREST's login, which can do nothing itself, and the roles that its requests switch to: a caller with a token
+/// and one without.
+pub(crate) const GATE: &str = "jf_test_gate";
+pub(crate) const WEB: &str = "jf_test_web";
+pub(crate) const ANON: &str = "jf_test_anon";
+/// The same, set up wrongly: they can become an operator or a worker besides.
+pub(crate) const OPERATOR_GATE: &str = "jf_test_gate_operator";
+pub(crate) const WORKER_GATE: &str = "jf_test_gate_worker";
+pub(crate) const GATES: [&str; 3] = [GATE, OPERATOR_GATE, WORKER_GATE];
+
 /// A database with the schema, the logins, tenants A and B, both types, the workers `w1` and `w2`, and the
 /// history's partitions. Nobody leads.
 pub(crate) async fn migrated() -> TestDb {
@@ -114,7 +124,11 @@ async fn build(admin: &Client, files: &SqlFiles) {
     };
     let applied = applied.await;
     applied.unwrap_or_else(|e| panic!("cannot apply {failed_in}: {}", told(&e)));
-    for (what, sql) in [("make the logins", make_logins()), ("furnish the schema", furniture())] {
+    for (what, sql) in [
+        ("make the logins", make_logins()),
+        ("make the gates", make_gates()),
+        ("furnish the schema", furniture()),
+    ] {
         admin.batch_execute(&sql).await.unwrap_or_else(|e| panic!("cannot {what}: {}", told(&e)));
     }
 }
@@ -144,12 +158,48 @@ fn make_logins() -> String {
     sql
 }
 
+/// As the guide for PostgREST says; other test processes make the same, see [`make_logins`].
+fn make_gates() -> String {
+    let roles = [(WEB, "nologin"), (ANON, "nologin")];
+    let logins = GATES.map(|gate| (gate, "login noinherit password 'jobforge'"));
+    let grants = [
+        ("jf_tenant", WEB),
+        (WEB, GATE),
+        (ANON, GATE),
+        (WEB, OPERATOR_GATE),
+        ("jf_operator", OPERATOR_GATE),
+        (WEB, WORKER_GATE),
+        ("jf_worker", WORKER_GATE),
+    ];
+    let mut sql = String::new();
+    for (role, kind) in roles.into_iter().chain(logins) {
+        sql.push_str(&format!(
+            "do $$ begin
+               if not exists (select from pg_roles where rolname = '{role}') then create role {role} {kind}; end if;
+             exception when duplicate_object or unique_violation then null;
+             end $$;"
+        ));
+    }
+    for (group, member) in grants {
+        sql.push_str(&format!(
+            "do $$ begin
+               if not pg_has_role('{member}', '{group}', 'member') then grant {group} to {member}; end if;
+             exception when unique_violation or internal_error then null;
+             end $$;"
+        ));
+    }
+    sql
+}
+
 /// What an installation has before its first job, made by the functions that make it there.
 fn furniture() -> String {
     let mut sql = String::new();
     for (login, _, tenant) in LOGINS {
         let tenant = tenant.map_or("null".to_owned(), |id| format!("'{id}'"));
         sql.push_str(&format!("select jobforge.bind_login('{login}', {tenant});"));
+    }
+    for gate in GATES {
+        sql.push_str(&format!("select jobforge.bind_login('{gate}');"));
     }
     sql.push_str(&format!(
         "set session authorization {OPERATOR};

@@ -38,6 +38,31 @@ async fn a_table_without_row_security_is_found_in_the_catalog_and_by_looking() {
 }
 
 #[tokio::test]
+async fn rows_in_a_default_partition_are_told_with_advice() {
+    let db = TestDb::new().await;
+    let admin = db.connect_super().await;
+    let operator = Cli::new(&db, OPERATOR);
+    let look = || operator.run(&["doctor", "--json"]).parsed();
+    assert_eq!(verdict(&look(), "default partition"), "ok");
+    // A year for which nobody made a partition.
+    let ended = "insert into jobforge.job_history (tenant_id, id, run_at, created_at, finished_at, fence, failures, deaths,
+          max_attempts, priority, status, retention, queue, type, payload, source)
+        values (gen_random_uuid(), gen_random_uuid(), now(), now(), '2020-01-01', 1, 0, 0, 5, 100, 'succeeded', 'week', 'default',
+          'test.noop', '{}', 'manual')";
+    for sql in [ended, "select pg_stat_force_next_flush()", "select 1"] {
+        admin.batch_execute(sql).await.unwrap();
+    }
+    let report = look();
+    let checks = report["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == "default partition").unwrap();
+    assert_eq!(
+        (&check["verdict"], &check["found"]),
+        (&"fail".into(), &"job_history_week_default (1 rows)".into())
+    );
+    assert!(check["advice"].as_str().unwrap().contains("deleted in time"), "{check}");
+}
+
+#[tokio::test]
 async fn a_superuser_and_an_empty_database_are_named() {
     let db = TestDb::blank().await;
     let dir = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::verdict::{DENIED, Verdict, none, refused, works};
 use super::{Site, probes};
-use crate::schema::{APP, ONLY_A, ONLY_B, OPERATOR, STRANGER, WORKER, WORKER_A};
+use crate::schema::{APP, GATE, ONLY_A, ONLY_B, OPERATOR, STRANGER, WORKER, WORKER_A};
 
 probes![every_function_is_refused_to_whom_it_is_not_for, every_function_is_granted_to_whom_it_is_for];
 
@@ -37,6 +37,9 @@ const TENANT: &[&str] = &[
     "step_bulk",
     "undo_bulk",
 ];
+
+/// What says for whom a request of PostgREST acts.
+const REQUEST: &[&str] = &["pre_request"];
 
 /// Across tenants, by lease and fence.
 const WORK: &[&str] = &[
@@ -86,10 +89,10 @@ const OPERATE: &[&str] = &[
 
 fn allowed(login: &str) -> BTreeSet<&'static str> {
     let lists: &[&[&str]] = match login {
-        APP | ONLY_A | ONLY_B => &[PLAIN, KEY_FORM, TENANT],
+        APP | ONLY_A | ONLY_B => &[PLAIN, KEY_FORM, TENANT, REQUEST],
         WORKER | WORKER_A => &[PLAIN, WORK],
         OPERATOR => &[PLAIN, KEY_FORM, TENANT, OPERATE],
-        STRANGER => &[],
+        STRANGER | GATE => &[],
         other => panic!("no list for {other}"),
     };
     lists.iter().flat_map(|list| list.iter().copied()).collect()

@@ -299,6 +299,67 @@ pub(crate) const LOGINS: &[Mutant] = &[
     },
 ];
 
+/// In what tells the tenant of a request behind PostgREST.
+pub(crate) const GATES: &[Mutant] = &[
+    Mutant {
+        name: "the claim that users edit is believed",
+        file: "05_pre_request.sql",
+        from: "v_claim := p_claims::jsonb -> 'app_metadata' -> 'tenant_id';",
+        to: "v_claim := coalesce(p_claims::jsonb -> 'app_metadata' -> 'tenant_id', p_claims::jsonb -> 'user_metadata' -> 'tenant_id');",
+        caught_by: &["a_claim_that_users_edit_is_not_believed"],
+    },
+    Mutant {
+        name: "a header is believed where there is no claim",
+        file: "05_pre_request.sql",
+        from: "nullif(current_setting('request.jwt.claims', true), '')",
+        to: "coalesce(nullif(current_setting('request.jwt.claims', true), ''), jsonb_build_object('app_metadata',
+               jsonb_build_object('tenant_id', current_setting('request.headers', true)::jsonb ->> 'x-tenant-id'))::text)",
+        caught_by: &["headers_and_cookies_name_no_tenant"],
+    },
+    Mutant {
+        name: "the tenant outlives its request",
+        file: "05_pre_request.sql",
+        from: "v_tenant::text, true)",
+        to: "v_tenant::text, false)",
+        caught_by: &["nothing_is_left_for_the_next_request"],
+    },
+    Mutant {
+        name: "a request without a claim goes on",
+        file: "05_pre_request.sql",
+        from: "if v_claim is null or v_claim = 'null' then",
+        to: "if v_claim is null or v_claim = 'null' then return null; end if; if false then",
+        caught_by: &["a_request_without_a_sound_claim_is_refused"],
+    },
+    Mutant {
+        name: "a claim of any form is taken",
+        file: "05_pre_request.sql",
+        from: "{12}$'",
+        to: "{12}'",
+        caught_by: &["a_request_without_a_sound_claim_is_refused"],
+    },
+    Mutant {
+        name: "the login's own tenant and the tenants there are do not matter",
+        file: "05_pre_request.sql",
+        from: "perform jobforge.require_tenant(v_tenant);",
+        to: "null;",
+        caught_by: &["a_request_without_a_sound_claim_is_refused", "a_bound_gate_serves_one_tenant"],
+    },
+    Mutant {
+        name: "a login that can become an operator serves requests",
+        file: "05_pre_request.sql",
+        from: "pg_has_role(session_user, 'jf_operator', 'member') or",
+        to: "",
+        caught_by: &["a_gate_that_can_become_more_serves_nobody"],
+    },
+    Mutant {
+        name: "a login that can become a worker serves requests",
+        file: "05_pre_request.sql",
+        from: " or pg_has_role(session_user, 'jf_worker', 'member')",
+        to: "",
+        caught_by: &["a_gate_that_can_become_more_serves_nobody"],
+    },
+];
+
 /// In keys, grants and the form of functions.
 pub(crate) const RIGHTS: &[Mutant] = &[
     Mutant {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::fill::tenant;
+use super::fill::{Jobs, fill, tenant};
 use super::shape::Scan;
 use super::watch::{Seen, Watched};
 use crate::schema::{APP, NOOP, OPERATOR, OTHER, QUEUE, WORKER};
@@ -374,4 +374,47 @@ pub(crate) async fn upkeep_walks_its_indexes(faults: &mut Faults, db: &TestDb) {
     assert!(seen.rows[0].get::<_, i32>(0) > 0, "no lease was reaped");
     faults.all_jobs(&seen, is_by_key_or_place);
     faults.some_jobs("reaping", &seen, Scan::is_by_key);
+    dead_letters_leave_by_their_index(faults, db, &mut operator, term).await;
+}
+
+/// Live jobs are not walked over, nor are dead letters of which none is past its time.
+async fn dead_letters_leave_by_their_index(
+    faults: &mut Faults,
+    db: &TestDb,
+    operator: &mut Watched,
+    term: i64,
+) {
+    let admin = db.connect_super().await;
+    for kind in [NOOP, OTHER] {
+        fill(&admin, Jobs { count: 40, tenants: 4, kind, state: "dead" }).await;
+    }
+    let age = "update jobforge.jobs set finished_at = finished_at - interval '400 days'
+               where status = 'dead' and type = 'test.noop';
+               insert into jobforge.attempts (tenant_id, job_id, number, status, started_at, finished_at)
+               select tenant_id, id, 1, 'failed', now(), now() from jobforge.jobs where status = 'dead'
+               on conflict do nothing";
+    admin.batch_execute(age).await.expect("make dead letters old");
+    let sql = "select dead_letters from jobforge.prune($1, 100)";
+    let seen = operator.call(sql, &[&term]).await;
+    assert!(seen.rows[0].get::<_, i32>(0) >= 40, "no dead letter was pruned");
+    faults.all_jobs(&seen, |scan| {
+        scan.is_by_key()
+            || (scan.kind.starts_with("Index")
+                && scan.index == "jobs_dead_letters"
+                && (scan.has("(id = ") || scan.stops_at_its_limit())
+                && scan.tuples <= 101)
+    });
+    faults.some_jobs("the walk of a tenant's dead letters", &seen, |scan| {
+        scan.index == "jobs_dead_letters" && scan.has("ROW(finished_at, id) > ROW(")
+    });
+    faults.some_jobs("the skip to the next tenant with dead letters", &seen, |scan| {
+        scan.index == "jobs_dead_letters" && scan.has("tenant_id > ")
+    });
+    let walked: Vec<_> = seen
+        .scans
+        .iter()
+        .filter(|scan| ["attempts", "job_logs", "job_progress"].contains(&scan.table.as_str()))
+        .filter(|scan| !scan.kind.starts_with("Index"))
+        .collect();
+    faults.none_of("notes are walked", walked);
 }

@@ -84,3 +84,28 @@ async fn upkeep_drops_what_it_may_while_a_reader_holds_another_class() {
     reader.rollback().await;
     assert!(upkeep(&stage).await.1 > 0);
 }
+
+/// What a reader keeps is asked for once a round, and does not use up the round of the others.
+#[tokio::test]
+async fn a_class_in_use_keeps_no_other_waiting() {
+    let stage = Stage::set().await;
+    stage.lose(12.0 * DAY).await;
+    let reader = stage.db.session().await;
+    reader
+        .run("begin; lock table jobforge.job_history_day, jobforge.attempt_history_day in access share mode")
+        .await;
+    let expired =
+        "select count(*) from jobforge.expired_partitions(jobforge.clock()) where parent <> all ($1)";
+    let held = ["job_history_day", "attempt_history_day"];
+    let free: i64 = stage.admin.query_one(expired, &[&held.as_slice()]).await.unwrap().get(0);
+    assert!(free > 10, "{free} partitions have nobody in their way");
+    let term = stage.lead("leader").await.unwrap();
+    let sql = "select dropped from jobforge.upkeep_partitions($1, 10)";
+    let row = &stage.operator.query(sql, &[&term]).await.unwrap()[0];
+    assert_eq!(row.get::<_, i32>(0), 10, "a round of ten drops ten");
+    let job = stage.running().await;
+    assert_eq!(complete(stage.worker.client(), &job).await.unwrap(), "done", "beside the reader");
+    reader.rollback().await;
+    upkeep(&stage).await;
+    assert_eq!(stage.count("select count(*) from jobforge.expired_partitions(jobforge.clock())").await, 0);
+}
