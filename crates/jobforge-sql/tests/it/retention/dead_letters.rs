@@ -70,9 +70,9 @@ async fn a_call_is_bounded_and_the_next_one_goes_on_behind_it() {
             let kind = if n % 2 == 0 { "keep.year" } else { "keep.day" };
             let id = die(&stage, tenant, kind).await;
             if n % 2 == 0 {
-                kept_ids.push(id)
+                kept_ids.push(id);
             } else {
-                gone_ids.push(id)
+                gone_ids.push(id);
             }
             stage.lose(1.0).await;
         }
