@@ -69,16 +69,6 @@ comment on function jobforge.retention_classes() is
   'after its time.';
 grant execute on function jobforge.retention_classes() to jf_owner;
 
-create or replace function jobforge.retention_class(p_tenant_id uuid, p_type text) returns text
-language sql stable
-as $$
-  select coalesce((select t.retention from jobforge.tenants t where t.id = p_tenant_id), d.retention)
-  from jobforge.definitions d where d.key = p_type
-$$;
-comment on function jobforge.retention_class(uuid, text) is
-  'The class that a tenant''s jobs of a type get when they are made: the tenant''s own where it has one, else the definition''s.';
-grant execute on function jobforge.retention_class(uuid, text) to jf_fn;
-
 create or replace function jobforge.prune_position(
   p_after jsonb, out key_at timestamptz, out dead_tenant uuid, out dead_at timestamptz, out dead_id uuid, out note_tenant uuid,
   out note_job uuid)

@@ -55,11 +55,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform jobforge.require_tenant(p_tenant_id);
-  -- Without a row nothing was taken yet.
-  return coalesce((
-    select least(p_burst, b.tokens + p_rate * extract(epoch from p_now - b.filled_at)::double precision)
-    from jobforge.limit_buckets b
-    where b.kind = p_kind and b.name = case p_kind when 'tenant' then p_tenant_id::text else p_name end), p_burst);
+  return jobforge.tokens(p_kind, case p_kind when 'tenant' then p_tenant_id::text else p_name end, p_rate, p_burst::integer,
+    p_now);
 end
 $$;
 comment on function jobforge.tokens_now(uuid, text, text, double precision, double precision, timestamptz) is

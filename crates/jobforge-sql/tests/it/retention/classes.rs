@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::{Gone, TYPES, at, finish, prune_all, rows_of, stage_of_classes, upkeep};
 use crate::races::stage::{Stage, refusal};
-use crate::schema::calls::{complete, enqueue};
+use crate::schema::calls::{complete, enqueue, enqueue_many, enqueue_with};
 use crate::schema::{NOOP, TENANT_A, TENANT_B};
 
 /// The histories, which are dropped alike.
@@ -157,22 +157,28 @@ async fn partitions_begin_at_midnight_whatever_the_sessions_time_zone() {
     assert_eq!(stage.count("select count(to_regclass('jobforge.job_history_week_20311026'))").await, 1);
 }
 
+/// By each way in: alone, in a batch, with a key.
 #[tokio::test]
-async fn a_tenants_class_goes_before_the_definitions() {
+async fn a_job_is_made_with_its_tenants_class() {
     let stage = stage_of_classes().await;
-    let class = async |tenant: Uuid, kind: &str| -> Option<String> {
-        let sql = "select jobforge.retention_class($1, $2)";
-        stage.admin.query_one(sql, &[&tenant, &kind]).await.unwrap().get(0)
-    };
-    assert_eq!(class(TENANT_A, "keep.day").await.as_deref(), Some("day"));
     let own = "select jobforge.upsert_tenant($1, p_retention => 'year')";
     stage.operator.query(own, &[&TENANT_A]).await.unwrap();
-    assert_eq!(class(TENANT_A, "keep.day").await.as_deref(), Some("year"));
-    assert_eq!(class(TENANT_B, "keep.day").await.as_deref(), Some("day"), "another tenant's is its own");
+    for (tenant, wanted) in [(TENANT_A, "year"), (TENANT_B, "day")] {
+        enqueue(stage.app.client(), tenant, "keep.day", serde_json::json!({})).await.unwrap();
+        enqueue_many(stage.app.client(), tenant, "keep.day", 2).await.unwrap();
+        enqueue_with(stage.app.client(), tenant, "keep.day", "'{}', p_idempotency_key => 'k'").await.unwrap();
+        assert_eq!(classes_of(&stage, tenant).await, (vec![wanted.to_owned()], 4));
+    }
     let none = "select jobforge.upsert_tenant($1, p_clear => '{retention}')";
     stage.operator.query(none, &[&TENANT_A]).await.unwrap();
-    assert_eq!(class(TENANT_A, "keep.day").await.as_deref(), Some("day"));
-    assert_eq!(class(TENANT_A, "no.such.type").await, None);
+    enqueue(stage.app.client(), TENANT_A, "keep.day", serde_json::json!({})).await.unwrap();
+    assert_eq!(classes_of(&stage, TENANT_A).await, (vec!["day".to_owned(), "year".to_owned()], 5));
+}
+
+async fn classes_of(stage: &Stage, tenant: Uuid) -> (Vec<String>, i64) {
+    let sql = "select array_agg(distinct retention order by retention), count(*) from jobforge.jobs where tenant_id = $1";
+    let row = stage.admin.query_one(sql, &[&tenant]).await.unwrap();
+    (row.get(0), row.get(1))
 }
 
 #[tokio::test]
