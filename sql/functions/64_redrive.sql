@@ -33,7 +33,7 @@ begin
   -- Before the search: a transaction that writes at v_now must be seen to be open (see "Sweep" in sql/README.md).
   v_now := jobforge.clock();
   if not p_dry_run then
-    v_operation_id := jobforge.make_id(jobforge.id_base(v_now), 0);
+    v_operation_id := jobforge.make_id(jobforge.id_base(v_now), jobforge.id_tail(), 0);
     insert into jobforge.bulk_operations (tenant_id, id, kind, status, actor, reason, filter, patch, max_attempts, started_at,
       finished_at)
     values (p_tenant_id, v_operation_id, 'redrive', 'finished', session_user, coalesce(p_reason, ''), v_filter, p_patch,

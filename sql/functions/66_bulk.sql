@@ -25,7 +25,7 @@ begin
   v_now := jobforge.clock();
   insert into jobforge.bulk_operations (tenant_id, id, kind, status, actor, reason, filter, patch, max_attempts, dry_run, matched,
     matched_capped, started_at, finished_at)
-  select p_tenant_id, jobforge.make_id(jobforge.id_base(v_now), 0), p_kind, case when p_dry_run then 'finished' else 'running' end,
+  select p_tenant_id, jobforge.make_id(jobforge.id_base(v_now), jobforge.id_tail(), 0), p_kind, case when p_dry_run then 'finished' else 'running' end,
     session_user, coalesce(p_reason, ''), p_filter, p_patch, p_max_attempts, coalesce(p_dry_run, false), c.matched, c.capped, v_now,
     case when p_dry_run then v_now end
   from (select count(*) filter (where s.matched) as matched, count(*) = 20000 as capped
