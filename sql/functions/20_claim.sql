@@ -87,6 +87,7 @@ begin
     elsif v_stage = 'limited' then
       v_pick := jobforge.pick_limited(v_gate, v_turn, least(v_left, v_free), v_now);
       v_turn.quanta := v_pick.quanta;
+      v_turn.hungry := v_pick.hungry;
       v_gate.rooms := v_pick.rooms;
       v_free := v_free - cardinality(v_pick.places);
       v_limited := true;
@@ -96,7 +97,7 @@ begin
       -- those who took all of theirs.
       v_pick := jobforge.pick_turn(v_gate, v_turn, v_left, v_marks);
       v_turn := jobforge.share_left(v_turn, v_gate.weighted, v_pick.hungry, v_left - coalesce(cardinality(v_pick.places), 0));
-      v_stage := case when cardinality(v_turn.tenants) > 0 then 'share' else 'turn' end;
+      v_stage := case when cardinality(v_turn.tenants) = 0 then 'turn' when v_view.gated then 'limited' else 'share' end;
     end if;
     continue when coalesce(cardinality(v_pick.places), 0) = 0;
 
@@ -171,7 +172,8 @@ begin
   end if;
   hungry := array(
     select t.tenant_id from unnest(p_turn.tenants, p_turn.quanta) with ordinality as t(tenant_id, quantum, o)
-    where t.quantum > 0 and t.quantum <= (select count(*) from unnest(tenant_ids) as u(id) where u.id = t.tenant_id)
+    where t.tenant_id = any (p_turn.hungry)
+      or (t.quantum > 0 and t.quantum <= (select count(*) from unnest(tenant_ids) as u(id) where u.id = t.tenant_id))
     order by t.o);
 end
 $$;

@@ -58,6 +58,7 @@ declare
   v_more jobforge.claim_turn;
 begin
   v_turn.tenants := '{}';
+  v_turn.hungry := null;
   if p_left > 0 and p_turn.everybody and cardinality(p_hungry) > 0 then
     v_more.tenants := p_hungry;
     v_more.everybody := true;

@@ -44,7 +44,7 @@ comment on function jobforge.gate(text[], text[], timestamptz) is
 
 create or replace function jobforge.pick_limited(
   p_gate jobforge.claim_gate, p_turn jobforge.claim_turn, p_limit integer, p_now timestamptz,
-  out places tid[], out tenant_ids uuid[], out job_ids uuid[], out quanta integer[], out rooms jsonb)
+  out places tid[], out tenant_ids uuid[], out job_ids uuid[], out quanta integer[], out hungry uuid[], out rooms jsonb)
 language plpgsql volatile
 as $$
 declare
@@ -55,7 +55,7 @@ declare
   v_place tid;
   v_admitted record;
 begin
-  places := '{}'; tenant_ids := '{}'; job_ids := '{}'; quanta := p_turn.quanta; rooms := p_gate.rooms;
+  places := '{}'; tenant_ids := '{}'; job_ids := '{}'; hungry := '{}'; quanta := p_turn.quanta; rooms := p_gate.rooms;
   for i in 1..cardinality(p_turn.tenants) loop
     v_tenant := p_turn.tenants[i];
     v_limited := exists (select from jobforge.limits_of(v_tenant, null, null));
@@ -74,7 +74,10 @@ begin
       job_ids := job_ids || v_job.id;
       quanta[i] := quanta[i] - 1;
       v_most := v_most - 1;
-      exit when v_most = 0;
+      if v_most = 0 then
+        hungry := hungry || v_tenant;
+        exit;
+      end if;
     end loop;
     -- All work of a limited tenant comes this way.
     if v_limited then
@@ -84,7 +87,8 @@ begin
 end
 $$;
 comment on function jobforge.pick_limited(jobforge.claim_gate, jobforge.claim_turn, integer, timestamptz) is
-  'Locks jobs that limits concern, as many as these let start, each tenant up to its quantum; tells what is left of the quanta.';
+  'Locks jobs that limits concern, as many as these let start, each tenant up to its quantum; tells what is left of the quanta, '
+  'and who took all of it.';
 
 create or replace function jobforge.limited_jobs(
   p_gate jobforge.claim_gate, p_tenant_id uuid, p_limited boolean, p_most integer)

@@ -165,6 +165,7 @@ async fn a_concurrency_key_is_held_by_its_runs() {
                 .await
                 .unwrap();
         ids.push(id);
+        stage.pass(1.0).await;
     }
     let run = stage.claim(3).await.remove(0);
     assert_eq!(run.id, ids.remove(0));
