@@ -24,21 +24,26 @@ begin
   -- The first sample has nothing behind it that it could count from. After a day's pause, or when the clock went back,
   -- the counting begins anew.
   v_since := case when v_last.until between v_until - interval '1 day' and v_until then v_last.until else v_until end;
+  delete from jobforge.history_tails t where not exists (select from pg_class c where c.oid = t.leaf);
+  -- One statement, whose snapshot the counting functions share: a job is live or over, never both.
   with counted as materialized (
     select c.queue, c.tenant_id, c.queued, c.ready, c.running, c.dead, c.enqueued, 0::bigint as completed, c.failed,
-      0::bigint as canceled, c.oldest_ready, c.estimated
+      0::bigint as canceled, c.oldest_ready, c.estimated, null::oid as leaf, null::bigint as block
     from jobforge.count_live(p_limit, v_since, v_until) as c
     union all
-    select f.queue, f.tenant_id, 0, 0, 0, 0, f.enqueued, f.completed, 0, f.canceled, null, f.estimated
+    select f.queue, f.tenant_id, 0, 0, 0, 0, f.enqueued, f.completed, 0, f.canceled, null, f.estimated, f.leaf, f.block
     from jobforge.count_finished(p_limit, v_since, v_until, v_now) as f
     union all
     -- A curve that was above zero must come down to it.
-    select q.queue, null, 0, 0, 0, 0, 0, 0, 0, 0, null, false
+    select q.queue, null, 0, 0, 0, 0, 0, 0, 0, 0, null, false, null, null
     from jobforge.queue_stats q where q.at = v_last.sampled_at and q.queued + q.running + q.dead > 0
     union all
-    select null, t.tenant_id, 0, 0, 0, 0, 0, 0, 0, 0, null, false
+    select null, t.tenant_id, 0, 0, 0, 0, 0, 0, 0, 0, null, false, null, null
     from jobforge.tenant_stats t
     where t.at = date_trunc('minute', v_last.sampled_at) and t.queued + t.running + t.dead > 0
+  ), tails as (
+    insert into jobforge.history_tails (leaf, block) select c.leaf, c.block from counted c where c.leaf is not null
+    on conflict (leaf) do update set block = excluded.block
   ), tenants as (
     insert into jobforge.tenant_stats as t (tenant_id, at, queued, ready, running, dead, enqueued, completed, failed,
       canceled, seconds, oldest_seconds, estimated)
@@ -102,9 +107,10 @@ comment on function jobforge.count_live(integer, timestamptz, timestamptz) is
 
 create or replace function jobforge.count_finished(
   p_limit integer, p_since timestamptz, p_until timestamptz, p_now timestamptz)
-returns table (queue text, tenant_id uuid, enqueued bigint, completed bigint, canceled bigint, estimated boolean)
-language plpgsql volatile
-set plan_cache_mode = force_custom_plan
+returns table (queue text, tenant_id uuid, enqueued bigint, completed bigint, canceled bigint, estimated boolean,
+  leaf oid, block bigint)
+language plpgsql stable
+set enable_seqscan = off set jit = off set plan_cache_mode = force_custom_plan
 as $$
 declare
   v_most bigint := ceil(p_limit / 20.0);
@@ -114,7 +120,6 @@ declare
   v_tail tid;
   v_part double precision;
 begin
-  delete from jobforge.history_tails t where not exists (select from pg_class c where c.oid = t.leaf);
   for v_leaf in
     select l.leaf, l.retention, l.first, l.past, t.block,
       pg_relation_size(l.leaf) / current_setting('block_size')::integer as blocks
@@ -123,9 +128,13 @@ begin
     -- Pages are filled side by side and some late: a stretch before the tail is read again, and what is older than the
     -- last sample is not counted again.
     v_from := greatest(coalesce(v_leaf.block, 0) - 512, 0);
+    if v_leaf.blocks - v_from > v_most then
+      v_from := coalesce(v_leaf.block, 0);
+    end if;
     v_part := least(1, v_most::double precision / greatest(v_leaf.blocks - v_from, 1));
     v_to := case when v_part < 1 then v_from + v_most else v_leaf.blocks + 1000000 end;
     v_tail := null;
+    leaf := null; block := null;
     if p_since < p_until and v_leaf.blocks > 0 then
       for queue, tenant_id, enqueued, completed, canceled, v_tail in
         select h.queue, h.tenant_id,
@@ -143,15 +152,16 @@ begin
         return next;
       end loop;
     end if;
-    insert into jobforge.history_tails as t (leaf, block)
-    values (v_leaf.leaf, least(v_leaf.blocks, split_part(trim(leading '(' from v_tail::text), ',', 1)::bigint))
-    on conflict (leaf) do update set block = excluded.block;
+    queue := null; tenant_id := null; enqueued := 0; completed := 0; canceled := 0; estimated := false;
+    leaf := v_leaf.leaf;
+    block := least(v_leaf.blocks, split_part(trim(leading '(' from v_tail::text), ',', 1)::bigint);
+    return next;
   end loop;
 end
 $$;
 comment on function jobforge.count_finished(integer, timestamptz, timestamptz, timestamptz) is
   'Counts what came into the history between two samples by reading what was written behind the last one''s end; of a '
-  'longer stretch, its beginning, scaled up.';
+  'longer stretch, its beginning, scaled up. A row with a leaf tells where the next sample starts in it.';
 
 create or replace function jobforge.open_leaves(p_since timestamptz, p_now timestamptz)
 returns table (leaf oid, retention text, first timestamptz, past timestamptz)

@@ -203,7 +203,7 @@ begin
       'tenants', least(v_crowd, v_most), 'tenants_capped', v_crowd > v_most, 'tenant_rate', v_rates.tenant_rate,
       'queue_rate', v_rates.queue_rate, 'estimated_start', v_start),
     v_start,
-    format('waits for its turn: %s%s jobs before it, %s%s tenants with work', case when v_ahead > v_most then 'more than ' else '' end,
+    format('waits for its turn; jobs before it: %s%s, tenants with work: %s%s', case when v_ahead > v_most then 'more than ' else '' end,
       least(v_ahead, v_most), case when v_crowd > v_most then 'more than ' else '' end, least(v_crowd, v_most));
 end
 $$;

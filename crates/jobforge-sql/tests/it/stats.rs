@@ -80,6 +80,17 @@ async fn every_completion_is_counted_whatever_the_samples_meet() {
     assert!(stage.count(tails).await > 0);
 }
 
+/// A job that ends while a sample counts is live in it or over, never both.
+#[tokio::test]
+async fn the_parts_of_a_sample_see_the_same_moment() {
+    let stage = Stage::set().await;
+    let sql =
+        "select provolatile::text from pg_proc where proname = any (array['count_live', 'count_finished'])";
+    let kinds = stage.admin.query(sql, &[]).await.unwrap();
+    // Only stable functions look with their caller's snapshot.
+    assert_eq!(kinds.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>(), ["s", "s"]);
+}
+
 #[tokio::test]
 async fn a_curve_comes_down_to_zero_and_the_next_day_goes_on() {
     let stage = Stage::set().await;
@@ -143,6 +154,11 @@ async fn of_many_completions_a_stretch_is_read_and_scaled_up() {
     stage.pass(2.0).await;
     sample(&stage, 2_000).await;
     assert_eq!(flow(&stage).await[1], completed);
+    stage.meddle(end, &[&TENANT_A]).await;
+    stage.pass(2.0).await;
+    sample(&stage, 2_000).await;
+    let more = flow(&stage).await[1] - completed;
+    assert!((45_000..55_000).contains(&more), "{more} of 50000 more");
 }
 
 #[tokio::test]

@@ -318,10 +318,14 @@ pub(crate) async fn explanations_are_bounded(faults: &mut Faults, db: &TestDb) {
     let mut operator = Watched::login(db, OPERATOR).await;
     let pages = "select pg_relation_size('jobforge.jobs') / 8192";
     let all: i64 = admin.query_one(pages, &[]).await.expect("measure the table").get(0);
-    let seen = operator.call("select queue from jobforge.queue_summary(2000)", &[]).await;
-    // A hundred pages of the table at most, on the average, and the catalogue's.
-    if all > 2000 && seen.pages > 1000 {
-        faults.0.push(format!("a summary of the queues touches {} of {all} pages", seen.pages));
+    // A hundred pages of the table, on the average. The least of several: the first one reads the catalogue, too.
+    let mut touched = u64::MAX;
+    for _ in 0..3 {
+        touched =
+            touched.min(operator.call("select queue from jobforge.queue_summary(2000)", &[]).await.pages);
+    }
+    if all > 2000 && touched > 1000 {
+        faults.0.push(format!("a summary of the queues touches {touched} of {all} pages"));
     }
 }
 
