@@ -13,8 +13,9 @@ pub mod rpc;
 
 pub use error::{Code, Error};
 pub use rpc::{
-    Attempt, AttemptEnd, Beat, Canceled, ClaimRequest, Claimed, ClaimedJob, Class, Completion, Cursor,
+    Attempt, AttemptEnd, Beat, Bulk, BulkFilter, BulkKind, BulkResult, Canceled, ClaimRequest, Claimed,
+    ClaimedJob, Class, Completion, Cursor, DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage,
     Definition, Enqueued, Failed, Failure, Job, JobFilter, JobRef, JobSummary, Leadership, Level, Locator,
-    LogLine, Look, NewJob, Page, Partitioned, Payload, Pruned, Reaped, Refusal, Registration, Rescheduled,
-    Retried, Server, Verdict, Worker,
+    LogLine, Look, NewJob, Page, Partitioned, Payload, Pruned, Reaped, Redrive, RedriveAnswer, RedriveRow,
+    Redriven, Refusal, Registration, Rescheduled, ResultsOf, Retried, Server, Verdict, Worker,
 };

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use crate::commands::{bench, config_show, dev as dev_command, doctor, enqueue, jobs, migrate};
+use crate::commands::{bench, config_show, dead, dev as dev_command, doctor, enqueue, jobs, migrate};
 use crate::commands::{schedule, tick, work, workers};
 use crate::config::{Config, Settings};
 use crate::output::Output;
@@ -50,6 +50,7 @@ async fn run(cli: Cli, output: Output) -> anyhow::Result<ExitCode> {
         Command::Tick(args) => tick::run(config, &args, output).await,
         Command::Enqueue(args) => enqueue::run(config, args, output).await,
         Command::Jobs(args) => jobs::run(config, args, output).await,
+        Command::Dead(args) => dead::run(config, args, output).await,
         Command::Workers(args) => workers::run(config, &args, output).await,
         Command::Bench(args) => bench::run(config, &args, output).await,
         Command::Doctor => doctor::run(config, output).await,

@@ -8,6 +8,8 @@ use jobforge_core::rpc::{cancel_job, get_job, list_attempts, list_jobs, retry_jo
 use jobforge_core::{Attempt, Job, JobFilter, JobSummary};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio_postgres::Client;
+use uuid::Uuid;
 
 use crate::cli::{JobsAction, JobsArgs, JobsListArgs};
 use crate::config::Config;
@@ -29,11 +31,7 @@ pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Resu
                 }
             })?;
         }
-        JobsAction::Show { id } => {
-            let job = get_job(&client, tenant, id).await?;
-            let attempts = list_attempts(&client, tenant, id).await?;
-            output.answer(&Shown { job: &job, attempts: &attempts }, || show(&job, &attempts))?;
-        }
+        JobsAction::Show { id } => show_job(&client, tenant, id, output).await?,
         JobsAction::Cancel { id, reason } => {
             let done = cancel_job(&client, tenant, id, reason.as_deref()).await?;
             let json = json!({ "id": id, "status": done.status, "cancel_requested": done.cancel_requested });
@@ -49,6 +47,12 @@ pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Resu
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn show_job(client: &Client, tenant: Uuid, id: Uuid, output: Output) -> Result<()> {
+    let job = get_job(client, tenant, id).await?;
+    let attempts = list_attempts(client, tenant, id).await?;
+    output.answer(&Shown { job: &job, attempts: &attempts }, || show(&job, &attempts))
 }
 
 /// Typed, because a `Value` in between would change numbers: 1.10 stays 1.10.
@@ -92,7 +96,7 @@ fn list(jobs: &[JobSummary]) -> String {
 }
 
 /// What fits into a list; the whole error is in `jobs show`.
-fn first_line(text: &str) -> String {
+pub(super) fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     match line.char_indices().nth(60) {
         Some((end, _)) => format!("{}…", &line[..end]),

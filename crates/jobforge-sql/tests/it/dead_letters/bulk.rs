@@ -49,7 +49,8 @@ async fn a_redrive_is_counted_and_done_in_steps() {
     let results = stage.results(operation).await;
     assert_eq!(results.len(), 5);
     assert!(results.iter().all(|(_, told)| told == "redriven"));
-    let sql = "select action from jobforge.audit_log where detail ->> 'operation_id' = $1::text order by action";
+    let sql =
+        "select action from jobforge.audit_log where detail ->> 'operation_id' = $1::text order by action";
     let rows = stage.admin.query(sql, &[&operation.to_string()]).await.unwrap();
     let actions: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     assert_eq!(actions, ["finish_bulk", "start_bulk"]);
@@ -62,7 +63,10 @@ async fn a_dry_run_counts_and_changes_nothing() {
     let operation = stage.start(&format!("{ALL_DEAD}, p_dry_run => true")).await.unwrap();
     let sql = "select status, matched, dry_run from jobforge.get_bulk($1, $2)";
     let row = &stage.app.query(sql, &[&TENANT_A, &operation]).await.unwrap()[0];
-    assert_eq!((row.get::<_, String>(0), row.get::<_, i64>(1), row.get::<_, bool>(2)), ("finished".into(), 3, true));
+    assert_eq!(
+        (row.get::<_, String>(0), row.get::<_, i64>(1), row.get::<_, bool>(2)),
+        ("finished".into(), 3, true)
+    );
     assert_eq!(stage.step(operation, 10).await, "finished 0/0 0/0");
     assert_eq!(statuses(&stage).await, "failed 3");
     assert_eq!(refusal(stage.undo(operation, 10).await), "JF008 bulk_not_undoable");

@@ -54,7 +54,10 @@ async fn a_claim_before_an_undo_keeps_its_job() {
     stage.worker.commit().await;
     let (_, rows) = undo.finish().await;
     assert_eq!(told(&rows.unwrap()[0]), "undone 2/0 1/1");
-    assert_eq!((stage.told(first).await, stage.told(second).await), ("running 2/0/0".into(), "failed 1/1/0".into()));
+    assert_eq!(
+        (stage.told(first).await, stage.told(second).await),
+        ("running 2/0/0".into(), "failed 1/1/0".into())
+    );
     assert_eq!(stage.results(operation).await[0], (first, "kept JF008 job_running".to_owned()));
 }
 

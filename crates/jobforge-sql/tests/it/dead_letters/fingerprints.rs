@@ -4,25 +4,56 @@ use crate::schema::migrated;
 
 /// What an error becomes; errors that become the same text are of one group.
 const NORMAL: &[(&str, &[&str])] = &[
-    ("connection to <n> refused", &["connection to 10.0.0.1:5432 refused", "Connection to 192.168.17.4:80 refused\r\nat x.rs:1"]),
-    ("user <n> not found", &["user 1 not found", "user 123456789 not found", "User -5 not found", "user 3.14 not found"]),
-    ("job <uuid> not found", &[
-        "job 01900000-0000-7000-8000-000000000001 not found",
-        "job F47AC10B-58CC-4372-A567-0E02B2C3D479 not found",
-        "job f47ac10b58cc4372a5670e02b2c3d479 not found",
-    ]),
-    ("no column <text> in <text>", &["no column \"a b\" in 'x'", "no column `id` in \"users\"", "no column '' in \"\""]),
+    (
+        "connection to <n> refused",
+        &["connection to 10.0.0.1:5432 refused", "Connection to 192.168.17.4:80 refused\r\nat x.rs:1"],
+    ),
+    (
+        "user <n> not found",
+        &["user 1 not found", "user 123456789 not found", "User -5 not found", "user 3.14 not found"],
+    ),
+    (
+        "job <uuid> not found",
+        &[
+            "job 01900000-0000-7000-8000-000000000001 not found",
+            "job F47AC10B-58CC-4372-A567-0E02B2C3D479 not found",
+            "job f47ac10b58cc4372a5670e02b2c3d479 not found",
+        ],
+    ),
+    (
+        "no column <text> in <text>",
+        &["no column \"a b\" in 'x'", "no column `id` in \"users\"", "no column '' in \"\""],
+    ),
     ("the worker's lease ran out", &["the worker's lease ran out"]),
-    ("can't open <path>: don't know", &["can't open /etc/passwd: don't know", "can't open ./a/b.txt: don't know", "can't open ~/x: don't know", "can't open C:\\Temp\\x.log: don't know"]),
-    ("expired at <time>", &[
-        "expired at 2026-11-15T12:45:06Z",
-        "expired at 2026-11-15 12:45:06.123456+00:00",
-        "expired at 2026-01-02",
-        "expired at 12:45:06.5",
-        "expired at 2026-11-15 12:45:06 UTC",
-    ]),
+    (
+        "can't open <path>: don't know",
+        &[
+            "can't open /etc/passwd: don't know",
+            "can't open ./a/b.txt: don't know",
+            "can't open ~/x: don't know",
+            "can't open C:\\Temp\\x.log: don't know",
+        ],
+    ),
+    (
+        "expired at <time>",
+        &[
+            "expired at 2026-11-15T12:45:06Z",
+            "expired at 2026-11-15 12:45:06.123456+00:00",
+            "expired at 2026-01-02",
+            "expired at 12:45:06.5",
+            "expired at 2026-11-15 12:45:06 UTC",
+        ],
+    ),
     ("get <url> gave <n>", &["GET https://example.com/a?b=c gave 500", "get http://10.0.0.1:80/x gave 502"]),
-    ("address <n> is bad", &["address 0xDEADBEEF is bad", "address 0x1 is bad", "address deadbeef01 is bad", "address 12345678 is bad"]),
+    (
+        "address <n> is bad",
+        &[
+            "address 0xDEADBEEF is bad",
+            "address 0x1 is bad",
+            "address deadbeef01 is bad",
+            "address 12345678 is bad",
+        ],
+    ),
     ("read/write error and/or n/a", &["read/write error and/or n/a"]),
     ("defaced feedface", &["defaced feedface"]),
     ("took <n>ms in worker<n>", &["took 30ms in worker12", "took 1.5ms in worker3"]),
@@ -56,9 +87,11 @@ async fn fingerprints_do_not_change() {
     assert_eq!(of("report.pdf", "dead/lost", "the worker's lease ran out").await, "52d010a4cf08da6d");
     let one = of("a", "failed/permanent", "user 1").await;
     assert_eq!(of("a", "failed/permanent", "User 22").await, one);
-    for (kind, class, error) in
-        [("b", "failed/permanent", "user 1"), ("a", "dead/retryable", "user 1"), ("a", "failed/permanent", "users 1")]
-    {
+    for (kind, class, error) in [
+        ("b", "failed/permanent", "user 1"),
+        ("a", "dead/retryable", "user 1"),
+        ("a", "failed/permanent", "users 1"),
+    ] {
         assert_ne!(of(kind, class, error).await, one, "{kind} {class} {error}");
     }
 }

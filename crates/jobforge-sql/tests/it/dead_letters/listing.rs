@@ -29,7 +29,8 @@ async fn a_page_has_the_last_to_die_first_and_a_cursor() {
     stage.meddle("update jobforge.jobs set finished_at = date_trunc('day', finished_at) where finished_at is not null", &[]).await;
     let (rows, cursor, complete) = list(&stage, "p_limit => 4").await;
     assert_eq!((ids(&rows).as_slice(), complete), (&dead[..4], true));
-    let (rows, cursor, complete) = list(&stage, &format!("p_limit => 4, p_cursor => '{}'", cursor.unwrap())).await;
+    let (rows, cursor, complete) =
+        list(&stage, &format!("p_limit => 4, p_cursor => '{}'", cursor.unwrap())).await;
     assert_eq!((ids(&rows).as_slice(), cursor, complete), (&dead[4..], None, true));
     let row = &rows[0];
     let class: (String, String) = (row.get("status"), row.get("class"));
@@ -89,14 +90,22 @@ async fn groups_are_told_with_their_size_and_a_sample() {
              from jobforge.group_dead_letters('{TENANT_A}', {arguments})"
         );
         let rows = stage.app.query(&sql, &[]).await.unwrap();
-        let told = |row: &Row| (row.get::<_, String>(0), row.get::<_, i64>(1), row.get::<_, Uuid>(2), row.get::<_, bool>(4));
+        let told = |row: &Row| {
+            (row.get::<_, String>(0), row.get::<_, i64>(1), row.get::<_, Uuid>(2), row.get::<_, bool>(4))
+        };
         (rows.iter().map(told).collect::<Vec<_>>(), rows)
     };
     let users = "user <n> not found".to_owned();
     let (told, rows) = group("null").await;
     assert_eq!(told, [(users.clone(), 3, of_users[2], false), ("disk full".to_owned(), 1, disk, false)]);
-    assert_eq!((rows[0].get::<_, String>(3), rows[0].get::<_, f64>(5)), ("user 2 not found".to_owned(), 20.0));
-    assert_eq!((rows[0].get::<_, String>(6), rows[0].get::<_, String>(7)), ("test.noop".into(), "failed/permanent".into()));
+    assert_eq!(
+        (rows[0].get::<_, String>(3), rows[0].get::<_, f64>(5)),
+        ("user 2 not found".to_owned(), 20.0)
+    );
+    assert_eq!(
+        (rows[0].get::<_, String>(6), rows[0].get::<_, String>(7)),
+        ("test.noop".into(), "failed/permanent".into())
+    );
     // The last three of four are looked at: it is said that there are more.
     let (told, _) = group("p_scan => 3").await;
     assert_eq!(told, [(users, 2, of_users[2], true), ("disk full".to_owned(), 1, disk, true)]);

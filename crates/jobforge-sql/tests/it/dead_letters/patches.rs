@@ -69,7 +69,11 @@ const MOVE_COPY_TEST: &[Vector] = &[
     (r#"{"a": 1}"#, r#"[{"op": "move", "from": "/a", "path": "/a"}]"#, r#"{"a": 1}"#),
     (r#"{"a": {"b": 1}}"#, r#"[{"op": "move", "from": "/a/b", "path": "/a"}]"#, r#"{"a": 1}"#),
     (r#"{"a": 1}"#, r#"[{"op": "move", "from": "/b", "path": "/c"}]"#, MISSING),
-    (r#"{"a": {"b": 1}}"#, r#"[{"op": "copy", "from": "/a", "path": "/c"}]"#, r#"{"a": {"b": 1}, "c": {"b": 1}}"#),
+    (
+        r#"{"a": {"b": 1}}"#,
+        r#"[{"op": "copy", "from": "/a", "path": "/c"}]"#,
+        r#"{"a": {"b": 1}, "c": {"b": 1}}"#,
+    ),
     (r#"{"a": {}}"#, r#"[{"op": "copy", "from": "", "path": "/a/old"}]"#, r#"{"a": {"old": {"a": {}}}}"#),
     (r#"[1]"#, r#"[{"op": "copy", "from": "/0", "path": "/-"}]"#, r#"[1, 1]"#),
     (r#"{"a": 1}"#, r#"[{"op": "copy", "from": "/b", "path": "/c"}]"#, MISSING),
@@ -148,7 +152,8 @@ async fn what_is_no_patch_is_refused() {
         let refused = admin.query("select jobforge.require_patch($1)::text", &[&json(patch)]).await;
         assert_eq!(refusal(refused), "JF001 patch_malformed", "{patch}");
     }
-    let many = "select jobforge.require_patch(jsonb_agg('{\"op\": \"remove\", \"path\": \"/a\"}'::jsonb))::text
+    let many =
+        "select jobforge.require_patch(jsonb_agg('{\"op\": \"remove\", \"path\": \"/a\"}'::jsonb))::text
                 from generate_series(1, 1001)";
     assert_eq!(refusal(admin.query(many, &[]).await), "JF001 patch_malformed");
 }

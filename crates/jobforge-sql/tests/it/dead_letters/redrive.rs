@@ -19,7 +19,11 @@ async fn a_dead_letter_goes_back_as_the_same_job_with_no_failures() {
     let seen = stage.see(id).await;
     assert_eq!((seen.told().as_str(), seen.ready, seen.run_at), ("queued 1/0/0", true, stage.now().await));
     let row = stage.row(id).await;
-    assert_eq!((&row["max_attempts"], &row["error"]), (&json!(7), &json!("told to fail")), "the last error stays");
+    assert_eq!(
+        (&row["max_attempts"], &row["error"]),
+        (&json!(7), &json!("told to fail")),
+        "the last error stays"
+    );
     let job = stage.claim(1).await.remove(0);
     assert_eq!((job.id, job.fence, job.failures), (id, 2, 0));
     complete(stage.worker.client(), &job).await.unwrap();
@@ -149,8 +153,7 @@ async fn a_filter_chooses_and_a_cursor_goes_on() {
     }
     let other = stage.dead_with("'{}'", "permanent", "disk full").await;
     let sql = "select fingerprint from jobforge.list_dead_letters($1) where id = $2";
-    let fingerprint: String =
-        stage.app.query(sql, &[&TENANT_A, &dead[0]]).await.unwrap()[0].get(0);
+    let fingerprint: String = stage.app.query(sql, &[&TENANT_A, &dead[0]]).await.unwrap()[0].get(0);
     let sql = format!(
         "select id, verdict, next_cursor, complete from jobforge.redrive_jobs('{TENANT_A}', p_fingerprint => '{fingerprint}',
            p_limit => 3, p_cursor => $1)"
@@ -175,7 +178,8 @@ async fn a_filter_chooses_and_a_cursor_goes_on() {
     ] {
         assert_eq!(stage.redrive(&arguments).await, [], "{arguments}");
     }
-    let told = stage.redrive(&format!("p_failed_after => to_timestamp({seconds}), p_type => 'test.noop'")).await;
+    let told =
+        stage.redrive(&format!("p_failed_after => to_timestamp({seconds}), p_type => 'test.noop'")).await;
     assert_eq!(told, [(other, "redriven".to_owned())]);
 }
 

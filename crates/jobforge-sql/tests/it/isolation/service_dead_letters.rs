@@ -47,11 +47,13 @@ async fn dead_letters_are_listed_and_grouped_for_their_tenant(site: &Site) -> Ve
 async fn a_redrive_reaches_one_tenant(site: &Site) -> Verdict {
     let [own, foreign] = dead_in(site, "dead_redriven").await?;
     works("act", act_for(&site.app, TENANT_A).await)?;
-    let sql = "select verdict, error_code from jobforge.redrive_jobs($1, array[$2::uuid]) where id is not null";
+    let sql =
+        "select verdict, error_code from jobforge.redrive_jobs($1, array[$2::uuid]) where id is not null";
     let row = works("redrive another's", site.app.query_one(sql, &[&TENANT_A, &foreign]).await)?;
     let told: (String, Option<String>) = (row.get(0), row.get(1));
     same("another's job", told, ("skipped".to_owned(), Some("JF007".to_owned())))?;
-    let sql = "select id from jobforge.redrive_jobs($1, p_queue => 'dead_redriven') where verdict = 'redriven'";
+    let sql =
+        "select id from jobforge.redrive_jobs($1, p_queue => 'dead_redriven') where verdict = 'redriven'";
     let rows = works("redrive by filter", site.app.query(sql, &[&TENANT_A]).await)?;
     same("redriven", rows.iter().map(|row| row.get(0)).collect::<Vec<Uuid>>(), vec![own])?;
     same("another's job", status(site, foreign).await?, "failed".to_owned())
@@ -81,7 +83,11 @@ async fn an_operation_is_stepped_undone_and_told_to_its_tenant(site: &Site) -> V
     }
     works("act", act_for(&site.app, TENANT_A).await)?;
     works("step", site.app.query(calls[0], &[&TENANT_A, &operation]).await)?;
-    same("after the step", (status(site, own).await?, status(site, foreign).await?), ("queued".into(), "failed".into()))?;
+    same(
+        "after the step",
+        (status(site, own).await?, status(site, foreign).await?),
+        ("queued".into(), "failed".into()),
+    )?;
     let results = "select job_id, verdict from jobforge.list_bulk_results($1, $2)";
     let row = works("results", site.app.query_one(results, &[&TENANT_A, &operation]).await)?;
     same("its result", (row.get::<_, Uuid>(0), row.get::<_, String>(1)), (own, "redriven".into()))?;

@@ -123,7 +123,10 @@ async fn old_operations_are_pruned(site: &Site) -> Verdict {
                from jobforge.bulk_operations o where actor = 'upkeep'";
     let row = works("look", site.admin.query_one(sql, &[]).await)?;
     let left: (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
-    works("clear", site.admin.batch_execute("delete from jobforge.bulk_operations where actor = 'upkeep'").await)?;
+    works(
+        "clear",
+        site.admin.batch_execute("delete from jobforge.bulk_operations where actor = 'upkeep'").await,
+    )?;
     same("operations left, with their results, and results without", left, (1, 1, 0))
 }
 
