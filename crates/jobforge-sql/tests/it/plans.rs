@@ -25,6 +25,7 @@ async fn hold(db: &TestDb, admin: &Client, state: &str) {
     rules::reports_go_by_place_or_key(&mut faults, db).await;
     rules::people_go_by_key(&mut faults, db).await;
     rules::lists_walk_the_key_backwards(&mut faults, db).await;
+    rules::dead_letters_walk_their_index(&mut faults, db).await;
     rules::upkeep_walks_its_indexes(&mut faults, db).await;
     faults.0.sort();
     faults.0.dedup();
