@@ -14,16 +14,16 @@ as $$
 #variable_conflict use_column
 declare
   v_now timestamptz;
-  v_filter jsonb := jsonb_strip_nulls(jsonb_build_object('job_ids', to_jsonb(p_job_ids), 'fingerprint', p_fingerprint,
-    'type', p_type, 'queue', p_queue, 'finished_after', p_failed_after, 'finished_before', p_failed_before));
+  v_filter jsonb := jsonb_strip_nulls(jsonb_build_object('fingerprint', p_fingerprint, 'type', p_type, 'queue', p_queue,
+    'finished_after', p_failed_after, 'finished_before', p_failed_before));
   v_operation_id uuid;
   v_found record;
 begin
   perform jobforge.require_tenant(p_tenant_id);
   perform jobforge.require_redrive(p_patch, p_max_attempts, p_reason, p_limit, p_budget_ms);
-  if v_filter = '{}' then
+  if p_job_ids is null and v_filter = '{}' then
     perform jobforge.refuse('JF001', 'filter_empty', 'redrive: name jobs or a filter');
-  elsif p_job_ids is not null and v_filter - 'job_ids' <> '{}' then
+  elsif p_job_ids is not null and v_filter <> '{}' then
     perform jobforge.refuse('JF001', 'filter_and_ids', 'redrive: name jobs or a filter, not both');
   elsif p_job_ids is not null then
     perform jobforge.require_columns(cardinality(p_job_ids), cardinality(array_remove(p_job_ids, null)));
@@ -36,7 +36,8 @@ begin
     v_operation_id := jobforge.make_id(jobforge.id_base(v_now), 0);
     insert into jobforge.bulk_operations (tenant_id, id, kind, status, actor, reason, filter, patch, max_attempts, started_at,
       finished_at)
-    values (p_tenant_id, v_operation_id, 'redrive', 'finished', session_user, coalesce(p_reason, ''), v_filter, p_patch,
+    values (p_tenant_id, v_operation_id, 'redrive', 'finished', session_user, coalesce(p_reason, ''),
+      case when p_job_ids is null then v_filter else jsonb_build_object('jobs', cardinality(p_job_ids)) end, p_patch,
       p_max_attempts, v_now, v_now);
   end if;
   if p_job_ids is null then
