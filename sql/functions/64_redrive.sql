@@ -129,10 +129,12 @@ declare
   v_types text[] := '{}';
   v_queues text[] := '{}';
 begin
-  -- All rows first, in the order of every batch; then the dedupe keys, in the order of keyed enqueues: no deadlock.
+  -- All rows first, in the order of every batch; then the dedupe keys, in the order of keyed enqueues: no deadlock. Dead
+  -- letters only: a lock on a job that is none would hide it from claims or stop its report.
   if p_operation_id is not null then
     perform from (select u from unnest(p_job_ids) as u order by u) as o(id)
-    cross join lateral (select from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = o.id for no key update) as j;
+    cross join lateral (select from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = o.id
+                        and j.finished_at is not null for no key update) as j;
   end if;
   for v_row in
     select u.id, j.dedupe_key, j.type, j.queue from unnest(p_job_ids) as u(id)
@@ -179,13 +181,16 @@ declare
   v_job jobforge.jobs;
   v_new record;
 begin
-  select j.* into v_job from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = p_job_id;
+  if p_dry_run then
+    select j.* into v_job from jobforge.jobs j
+    where j.tenant_id = p_tenant_id and j.id = p_job_id and j.finished_at is not null;
+  else
+    -- Held already, but for one that died since.
+    select j.* into v_job from jobforge.jobs j
+    where j.tenant_id = p_tenant_id and j.id = p_job_id and j.finished_at is not null for no key update;
+  end if;
   if v_job.id is null then
-    problem := coalesce((select 'JF008:job_' || f.status from jobforge.find_job(p_tenant_id, p_job_id) as f limit 1),
-      'JF007:job_unknown');
-    return;
-  elsif v_job.status not in ('failed', 'dead') then
-    problem := 'JF008:job_' || v_job.status;
+    problem := jobforge.state_problem(p_tenant_id, p_job_id);
     return;
   end if;
   select null::jsonb as document, null::text as problem into v_new;
@@ -203,7 +208,15 @@ begin
 end
 $$;
 comment on function jobforge.redrive_row(uuid, uuid, jsonb, integer, boolean, timestamptz) is
-  'Redrives one job, locked before, or tells why not (code:reason), and what it was.';
+  'Redrives one job or tells why not (code:reason), and what it was.';
+
+create or replace function jobforge.state_problem(p_tenant_id uuid, p_job_id uuid) returns text
+language sql stable
+as $$
+  select coalesce((select 'JF008:job_' || f.status from jobforge.find_job(p_tenant_id, p_job_id) as f limit 1), 'JF007:job_unknown')
+$$;
+comment on function jobforge.state_problem(uuid, uuid) is
+  'Why nothing was done to a job that is not in the state for it: the state it is in, or that it is unknown.';
 
 create or replace function jobforge.revive(p_job jobforge.jobs, p_payload jsonb, p_max_attempts integer, p_now timestamptz)
 returns text
