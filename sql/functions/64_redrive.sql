@@ -14,16 +14,16 @@ as $$
 #variable_conflict use_column
 declare
   v_now timestamptz;
-  v_filter jsonb := jsonb_strip_nulls(jsonb_build_object('job_ids', to_jsonb(p_job_ids), 'fingerprint', p_fingerprint,
-    'type', p_type, 'queue', p_queue, 'finished_after', p_failed_after, 'finished_before', p_failed_before));
+  v_filter jsonb := jsonb_strip_nulls(jsonb_build_object('fingerprint', p_fingerprint, 'type', p_type, 'queue', p_queue,
+    'finished_after', p_failed_after, 'finished_before', p_failed_before));
   v_operation_id uuid;
   v_found record;
 begin
   perform jobforge.require_tenant(p_tenant_id);
   perform jobforge.require_redrive(p_patch, p_max_attempts, p_reason, p_limit, p_budget_ms);
-  if v_filter = '{}' then
+  if p_job_ids is null and v_filter = '{}' then
     perform jobforge.refuse('JF001', 'filter_empty', 'redrive: name jobs or a filter');
-  elsif p_job_ids is not null and v_filter - 'job_ids' <> '{}' then
+  elsif p_job_ids is not null and v_filter <> '{}' then
     perform jobforge.refuse('JF001', 'filter_and_ids', 'redrive: name jobs or a filter, not both');
   elsif p_job_ids is not null then
     perform jobforge.require_columns(cardinality(p_job_ids), cardinality(array_remove(p_job_ids, null)));
@@ -36,7 +36,8 @@ begin
     v_operation_id := jobforge.make_id(jobforge.id_base(v_now), jobforge.id_tail(), 0);
     insert into jobforge.bulk_operations (tenant_id, id, kind, status, actor, reason, filter, patch, max_attempts, started_at,
       finished_at)
-    values (p_tenant_id, v_operation_id, 'redrive', 'finished', session_user, coalesce(p_reason, ''), v_filter, p_patch,
+    values (p_tenant_id, v_operation_id, 'redrive', 'finished', session_user, coalesce(p_reason, ''),
+      case when p_job_ids is null then v_filter else jsonb_build_object('jobs', cardinality(p_job_ids)) end, p_patch,
       p_max_attempts, v_now, v_now);
   end if;
   if p_job_ids is null then
@@ -128,10 +129,12 @@ declare
   v_types text[] := '{}';
   v_queues text[] := '{}';
 begin
-  -- All rows first, in the order of every batch; then the dedupe keys, in the order of keyed enqueues: no deadlock.
+  -- All rows first, in the order of every batch; then the dedupe keys, in the order of keyed enqueues: no deadlock. Dead
+  -- letters only: a lock on a job that is none would hide it from claims or stop its report.
   if p_operation_id is not null then
     perform from (select u from unnest(p_job_ids) as u order by u) as o(id)
-    cross join lateral (select from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = o.id for no key update) as j;
+    cross join lateral (select from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = o.id
+                        and j.finished_at is not null for no key update) as j;
   end if;
   for v_row in
     select u.id, j.dedupe_key, j.type, j.queue from unnest(p_job_ids) as u(id)
@@ -178,13 +181,16 @@ declare
   v_job jobforge.jobs;
   v_new record;
 begin
-  select j.* into v_job from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = p_job_id;
+  if p_dry_run then
+    select j.* into v_job from jobforge.jobs j
+    where j.tenant_id = p_tenant_id and j.id = p_job_id and j.finished_at is not null;
+  else
+    -- Held already, but for one that died since.
+    select j.* into v_job from jobforge.jobs j
+    where j.tenant_id = p_tenant_id and j.id = p_job_id and j.finished_at is not null for no key update;
+  end if;
   if v_job.id is null then
-    problem := coalesce((select 'JF008:job_' || f.status from jobforge.find_job(p_tenant_id, p_job_id) as f limit 1),
-      'JF007:job_unknown');
-    return;
-  elsif v_job.status not in ('failed', 'dead') then
-    problem := 'JF008:job_' || v_job.status;
+    problem := jobforge.state_problem(p_tenant_id, p_job_id);
     return;
   end if;
   select null::jsonb as document, null::text as problem into v_new;
@@ -202,7 +208,15 @@ begin
 end
 $$;
 comment on function jobforge.redrive_row(uuid, uuid, jsonb, integer, boolean, timestamptz) is
-  'Redrives one job, locked before, or tells why not (code:reason), and what it was.';
+  'Redrives one job or tells why not (code:reason), and what it was.';
+
+create or replace function jobforge.state_problem(p_tenant_id uuid, p_job_id uuid) returns text
+language sql stable
+as $$
+  select coalesce((select 'JF008:job_' || f.status from jobforge.find_job(p_tenant_id, p_job_id) as f limit 1), 'JF007:job_unknown')
+$$;
+comment on function jobforge.state_problem(uuid, uuid) is
+  'Why nothing was done to a job that is not in the state for it: the state it is in, or that it is unknown.';
 
 create or replace function jobforge.revive(p_job jobforge.jobs, p_payload jsonb, p_max_attempts integer, p_now timestamptz)
 returns text

@@ -118,13 +118,14 @@ declare
   v_text text collate "C" := lower(left(split_part(ltrim(p_error, E' \t\r\n'), E'\n', 1), 2000) collate "C");
 begin
   v_text := regexp_replace(v_text, '"[^"]*"|`[^`]*`|(?<![[:alnum:]])''[^'']*''(?![[:alnum:]])', '<text>', 'g');
-  v_text := regexp_replace(v_text, '\m[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\M', '<uuid>', 'g');
-  v_text := regexp_replace(v_text, '\m[0-9]{4}-[0-9]{2}-[0-9]{2}([t ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?)?( ?(z|utc|[+-][0-9]{2}:?([0-9]{2})?)(?![[:alnum:]]))?'
-    || '|\m[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?', '<time>', 'g');
+  -- What may hold ids and numbers comes before them.
   v_text := regexp_replace(v_text, '\m[a-z][a-z0-9+.-]*://[^[:space:]]+', '<url>', 'g');
-  v_text := regexp_replace(v_text, '(?<![[:alnum:]<>])([a-z]:\\[^[:space:]:]+|[~.]{0,2}(/[[:alnum:]._@%+~-]+)+/?)', '<path>', 'g');
+  v_text := regexp_replace(v_text, '(?<![[:alnum:]<>])(?:[a-z]:\\[^[:space:]:]+|[~.]{0,2}(?:/[[:alnum:]._@%+~-]+)+/?)', '<path>', 'g');
+  v_text := regexp_replace(v_text, '\m[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\M', '<uuid>', 'g');
+  v_text := regexp_replace(v_text, '\m[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[t ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?)?'
+    || '(?: ?(?:z|utc|[+-][0-9]{2}:?(?:[0-9]{2})?)(?![[:alnum:]]))?|\m[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?', '<time>', 'g');
   -- One placeholder for hexadecimal and decimal: some hexadecimal numbers have no letter.
-  v_text := regexp_replace(v_text, '\m(0x[0-9a-f]+|(?=[a-f]*[0-9])[0-9a-f]{8,})\M|-?[0-9]+([.,:][0-9]+)*', '<n>', 'g');
+  v_text := regexp_replace(v_text, '\m(?:0x[0-9a-f]+|(?=[a-f]*[0-9])[0-9a-f]{8,})\M|-?[0-9]+(?:[.,:][0-9]+)*', '<n>', 'g');
   return left(btrim(regexp_replace(v_text, '[[:space:]]+', ' ', 'g')), 200);
 end
 $$;

@@ -165,18 +165,12 @@ create or replace function jobforge.undo_redrive(p_tenant_id uuid, p_job_id uuid
 language plpgsql volatile
 as $$
 declare
-  v_job record;
   v_old jobforge.jobs := jsonb_populate_record(null::jobforge.jobs, p_before);
 begin
-  select j.status, j.fence into v_job from jobforge.jobs j
-  where j.tenant_id = p_tenant_id and j.id = p_job_id for no key update;
-  if v_job.status is null then
-    return coalesce((select 'JF008:job_' || f.status from jobforge.find_job(p_tenant_id, p_job_id) as f limit 1),
-      'JF007:job_unknown');
-  elsif v_job.status <> 'queued' then
-    return 'JF008:job_' || v_job.status;
-  elsif v_job.fence <> v_old.fence then
-    return 'JF008:job_started';
+  perform from jobforge.jobs j
+  where j.tenant_id = p_tenant_id and j.id = p_job_id and j.status = 'queued' and j.fence = v_old.fence for no key update;
+  if not found then
+    return replace(jobforge.state_problem(p_tenant_id, p_job_id), 'job_queued', 'job_started');
   end if;
   update jobforge.jobs j
   set status = v_old.status, ready = false, run_at = v_old.run_at, finished_at = v_old.finished_at, failures = v_old.failures,
@@ -200,14 +194,12 @@ declare
   v_problem text;
 begin
   foreach id in array p_job_ids loop
-    select j.* into v_job from jobforge.jobs j where j.tenant_id = p_operation.tenant_id and j.id = cancel_rows.id for no key update;
+    -- What moved on between the look and the lock is no longer what the filter speaks of.
+    select j.* into v_job from jobforge.jobs j where j.tenant_id = p_operation.tenant_id and j.id = cancel_rows.id
+      and (p_statuses is null or j.status = any (p_statuses)) for no key update;
     v_problem := null;
     if v_job.id is null then
-      v_problem := coalesce((select 'JF008:job_' || f.status from jobforge.find_job(p_operation.tenant_id, cancel_rows.id) as f limit 1),
-        'JF007:job_unknown');
-    elsif v_job.status <> all (p_statuses) then
-      -- It moved on between the look and the lock: the filter no longer speaks of it.
-      v_problem := 'JF008:job_' || v_job.status;
+      v_problem := jobforge.state_problem(p_operation.tenant_id, cancel_rows.id);
     else
       v_status := jobforge.cancel_held(v_job, nullif(p_operation.reason, ''), p_now);
     end if;

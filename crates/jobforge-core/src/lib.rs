@@ -13,9 +13,11 @@ pub mod rpc;
 
 pub use error::{Code, Error};
 pub use rpc::{
-    Attempt, AttemptEnd, Beat, Canceled, ClaimRequest, Claimed, ClaimedJob, Class, Clear, Completion, Cursor,
-    Definition, Enqueued, Failed, Failure, Flow, Hold, Job, JobFilter, JobRef, JobSummary, Leadership, Level,
-    ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause, Page, Partitioned, Pause,
-    PauseKind, Payload, Point, Pruned, QueueSummary, Reaped, Reason, Refusal, Registration, Rescheduled,
-    Retried, SeriesRequest, Server, Summary, SystemState, Tenant, Verdict, Worker,
+    Attempt, AttemptEnd, Beat, Bulk, BulkFilter, BulkKind, BulkResult, Canceled, ClaimRequest, Claimed,
+    ClaimedJob, Class, Clear, Completion, Cursor, DeadLetter, DeadLetterFilter, DeadLetterGroup,
+    DeadLetterPage, Definition, Enqueued, Failed, Failure, Flow, Hold, Job, JobFilter, JobRef, JobSummary,
+    Leadership, Level, ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause, Page,
+    Partitioned, Pause, PauseKind, Payload, Point, Pruned, QueueSummary, Reaped, Reason, Redrive,
+    RedriveAnswer, RedriveRow, Redriven, Refusal, Registration, Rescheduled, ResultsOf, Retried,
+    SeriesRequest, Server, Summary, SystemState, Tenant, Verdict, Worker,
 };

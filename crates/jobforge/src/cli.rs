@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Jobs(JobsArgs),
     /// How deep each queue is, what comes and goes, who serves it
     Queues(QueuesArgs),
+    /// Look at dead letters, put them back to work, undo that
+    Dead(DeadArgs),
     /// List the workers
     Workers(WorkersArgs),
     /// Hold a queue, a tenant or a definition back
@@ -234,6 +236,114 @@ pub(crate) struct QueuesArgs {
     /// About how many jobs to count; more than that are estimated from these
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     pub(crate) counted: i32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeadArgs {
+    #[command(subcommand)]
+    pub(crate) action: DeadAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadAction {
+    /// List dead letters, the last to die first
+    List(DeadListArgs),
+    /// List the causes: how many dead letters each has, since when, and one of them
+    Groups(DeadGroupsArgs),
+    /// Show a dead letter, or an operation with what became of its jobs
+    Show {
+        /// The job or the operation
+        id: Uuid,
+    },
+    /// Put dead letters back to work: by id, by filter, or all
+    Redrive(DeadRedriveArgs),
+    /// Go on with an operation that was interrupted
+    Resume {
+        /// The operation
+        id: Uuid,
+    },
+    /// Undo a redrive for the jobs that have not started since
+    Undo {
+        /// The operation, as the redrive told it
+        id: Uuid,
+    },
+    /// List the operations, the latest first
+    Operations {
+        /// The most operations
+        #[arg(long, default_value_t = 20, value_name = "N")]
+        limit: i32,
+    },
+}
+
+/// Which dead letters.
+#[derive(Debug, Args)]
+pub(crate) struct DeadFilterArgs {
+    /// Only this type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) job_type: Option<String>,
+    /// Only this queue
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// Only those that died at or after this time, e.g. 2030-01-31T08:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) failed_after: Option<Timestamp>,
+    /// Only those that died before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) failed_before: Option<Timestamp>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeadListArgs {
+    #[command(flatten)]
+    pub(crate) filter: DeadFilterArgs,
+    /// Only this cause, as `dead groups` tells it
+    #[arg(long, value_name = "HEX")]
+    pub(crate) fingerprint: Option<String>,
+    /// The most dead letters
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) limit: i32,
+    /// Where the page before ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeadGroupsArgs {
+    #[command(flatten)]
+    pub(crate) filter: DeadFilterArgs,
+    /// The most groups
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) limit: i32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeadRedriveArgs {
+    /// These jobs
+    #[arg(value_name = "ID", conflicts_with_all = ["job_type", "queue", "failed_after", "failed_before", "fingerprint", "tag", "all"])]
+    pub(crate) ids: Vec<Uuid>,
+    #[command(flatten)]
+    pub(crate) filter: DeadFilterArgs,
+    /// Only this cause, as `dead groups` tells it
+    #[arg(long, value_name = "HEX")]
+    pub(crate) fingerprint: Option<String>,
+    /// Only those with this tag
+    #[arg(long)]
+    pub(crate) tag: Option<String>,
+    /// All dead letters of the tenant
+    #[arg(long, conflicts_with_all = ["job_type", "queue", "failed_after", "failed_before", "fingerprint", "tag"])]
+    pub(crate) all: bool,
+    /// Edit the payloads: a JSON Patch (RFC 6902), @file, or - for stdin
+    #[arg(long, value_name = "JSON|@FILE|-")]
+    pub(crate) patch: Option<String>,
+    /// How often each may fail from now on [default: as before]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_attempts: Option<i32>,
+    /// Why, for the record
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]

@@ -23,7 +23,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use crate::commands::{bench, config_show, definitions, dev as dev_command, doctor, enqueue, jobs, migrate};
+use crate::commands::{
+    bench, config_show, dead, definitions, dev as dev_command, doctor, enqueue, jobs, migrate,
+};
 use crate::commands::{pause, pauses, queues, resume, schedule, tenants, tick, work, workers};
 use crate::config::{Config, Settings};
 use crate::output::Output;
@@ -51,6 +53,7 @@ async fn run(cli: Cli, output: Output) -> anyhow::Result<ExitCode> {
         Command::Enqueue(args) => enqueue::run(config, args, output).await,
         Command::Jobs(args) => jobs::run(config, args, output).await,
         Command::Queues(args) => queues::run(config, &args, output).await,
+        Command::Dead(args) => dead::run(config, args, output).await,
         Command::Workers(args) => workers::run(config, &args, output).await,
         Command::Bench(args) => bench::run(config, &args, output).await,
         Command::Pause(args) => pause::run(config, args, output).await,

@@ -4,10 +4,12 @@
 //! works behind a transaction pooler) and names its arguments. A tenant's call sets `app.tenant_id` in the
 //! same statement, for the rest of the transaction.
 
+mod bulk;
 mod cancel;
 mod claim;
 mod complete;
 mod cursor;
+mod dead_letters;
 mod definition;
 mod derive;
 mod enqueue;
@@ -28,6 +30,7 @@ mod promote;
 mod prune;
 mod read;
 mod reap;
+mod redrive;
 mod release;
 mod reschedule;
 mod retry;
@@ -42,12 +45,19 @@ mod tenant;
 mod wire;
 mod worker;
 
+pub use bulk::{
+    Bulk, BulkFilter, BulkKind, BulkResult, ResultsOf, get_bulk, list_bulk_results, list_bulks, start_bulk,
+    step_bulk, undo_bulk,
+};
 pub use cancel::{Canceled, cancel_job};
 pub use claim::{
     ClaimRequest, Claimed, ClaimedJob, PreparedClaim, claim_jobs, claim_prepared, prepare_claim,
 };
 pub use complete::{Completion, complete_job, complete_jobs};
 pub use cursor::Cursor;
+pub use dead_letters::{
+    DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage, group_dead_letters, list_dead_letters,
+};
 pub use definition::{Definition, ListedDefinition, list_definitions, upsert_definition};
 pub use derive::{canonical, derive_dedupe_key};
 pub use enqueue::{enqueue_grouped, enqueue_job, enqueue_jobs};
@@ -70,6 +80,7 @@ pub use promote::promote_due;
 pub use prune::{PrunePosition, Pruned, prune};
 pub use read::{Attempt, Job, JobFilter, JobSummary, Page, get_job, list_attempts, list_jobs};
 pub use reap::{Reaped, reap};
+pub use redrive::{Redrive, RedriveAnswer, RedriveRow, Redriven, redrive_jobs};
 pub use release::{close_lease, release_jobs};
 pub use reschedule::{Rescheduled, reschedule_job};
 pub use retry::{Retried, retry_job};

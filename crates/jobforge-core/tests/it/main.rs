@@ -3,6 +3,7 @@
 
 mod batches;
 mod connections;
+mod dead_letters;
 mod keys;
 mod lifecycle;
 mod looks;

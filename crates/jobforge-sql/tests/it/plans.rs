@@ -27,6 +27,7 @@ async fn hold(db: &TestDb, admin: &Client, state: &str) {
     rules::people_go_by_key(&mut faults, db).await;
     rules::a_batch_is_stored_in_its_order(&mut faults, db).await;
     rules::lists_walk_the_key_backwards(&mut faults, db).await;
+    rules::dead_letters_walk_their_index(&mut faults, db).await;
     rules::upkeep_walks_its_indexes(&mut faults, db).await;
     rules::explanations_are_bounded(&mut faults, db).await;
     rules::samples_are_bounded(&mut faults, db).await;

@@ -55,19 +55,22 @@ fn new_job(args: EnqueueArgs) -> Result<NewJob> {
 
 /// The payload's text, as it is: numbers are not to be changed on the way.
 fn payload(job_type: &str, given: &str) -> Result<Payload> {
-    let text = match given.strip_prefix('@') {
-        Some(file) => {
-            fs::read_to_string(file).with_context(|| format!("cannot read the payload in {file}"))?
-        }
+    let parsed: Result<Payload, _> = serde_json::from_str(&given_text("payload", given)?);
+    parsed.map_err(|source| Error::Payload { job_type: job_type.to_owned(), source }.into())
+}
+
+/// A text as arguments give it: itself, `@file`, or `-` for stdin.
+pub(super) fn given_text(what: &str, given: &str) -> Result<String> {
+    match given.strip_prefix('@') {
+        Some(file) => fs::read_to_string(file).with_context(|| format!("cannot read the {what} in {file}")),
         None if given == "-" => {
             let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).context("cannot read the payload from stdin")?;
-            text
+            let read = std::io::stdin().read_to_string(&mut text);
+            read.with_context(|| format!("cannot read the {what} from stdin"))?;
+            Ok(text)
         }
-        None => given.to_owned(),
-    };
-    let parsed: Result<Payload, _> = serde_json::from_str(&text);
-    parsed.map_err(|source| Error::Payload { job_type: job_type.to_owned(), source }.into())
+        None => Ok(given.to_owned()),
+    }
 }
 
 /// In batches, with a bar for whoever watches. What was enqueued before a failure stays.

@@ -10,6 +10,8 @@ use jobforge_core::rpc::{
 use jobforge_core::{Attempt, Flow, Job, JobFilter, JobSummary, Reason, Summary};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio_postgres::Client;
+use uuid::Uuid;
 
 use crate::cli::{JobsAction, JobsArgs, JobsListArgs};
 use crate::config::Config;
@@ -31,11 +33,7 @@ pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Resu
                 }
             })?;
         }
-        JobsAction::Show { id } => {
-            let job = get_job(&client, tenant, id).await?;
-            let attempts = list_attempts(&client, tenant, id).await?;
-            output.answer(&Shown { job: &job, attempts: &attempts }, || show(&job, &attempts))?;
-        }
+        JobsAction::Show { id } => show_job(&client, tenant, id, output).await?,
         JobsAction::Explain { id } => {
             let reasons = explain_job(&client, tenant, id).await?;
             output.answer(&reasons, || explain(&reasons))?;
@@ -63,6 +61,11 @@ pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Resu
 
 /// So many live jobs are counted one by one.
 const COUNTED: i32 = 10_000;
+pub(super) async fn show_job(client: &Client, tenant: Uuid, id: Uuid, output: Output) -> Result<()> {
+    let job = get_job(client, tenant, id).await?;
+    let attempts = list_attempts(client, tenant, id).await?;
+    output.answer(&Shown { job: &job, attempts: &attempts }, || show(&job, &attempts))
+}
 
 /// Typed, because a `Value` in between would change numbers: 1.10 stays 1.10.
 #[derive(Serialize)]
@@ -105,7 +108,7 @@ fn list(jobs: &[JobSummary]) -> String {
 }
 
 /// What fits into a list; the whole error is in `jobs show`.
-fn first_line(text: &str) -> String {
+pub(super) fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     match line.char_indices().nth(60) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -56,6 +56,15 @@ const NORMAL: &[(&str, &[&str])] = &[
     ),
     ("read/write error and/or n/a", &["read/write error and/or n/a"]),
     ("defaced feedface", &["defaced feedface"]),
+    (
+        "no file <path> here",
+        &[
+            "no file /srv/d41d8cd98f00b204e9800998ecf8427e/x here",
+            "no file /srv/1 here",
+            "no file ../01900000-0000-7000-8000-000000000001 here",
+            "no file /var/2026-11-15/a.log here",
+        ],
+    ),
     ("took <n>ms in worker<n>", &["took 30ms in worker12", "took 1.5ms in worker3"]),
     ("first line", &["first line\nsecond line 1", "  \n first   line\nother"]),
     ("", &["", "\n\n"]),

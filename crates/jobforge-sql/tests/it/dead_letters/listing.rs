@@ -140,3 +140,40 @@ async fn a_look_has_bounds() {
         assert_eq!(refusal(stage.app.query(&sql, &[&TENANT_A]).await), reason, "{call}");
     }
 }
+
+/// More dead letters than one look takes at a time, all of one moment but the first: the walks go on where they were.
+#[tokio::test]
+async fn a_long_walk_goes_on_where_it_was() {
+    let stage = Stage::set().await;
+    let first = stage.dead_with("'{}'", "permanent", "disk full").await;
+    stage.pass(1.0).await;
+    let last = stage.dead().await;
+    let many = "insert into jobforge.jobs (tenant_id, id, run_at, created_at, finished_at, max_attempts, priority, ready, status,
+                  retention, queue, type, payload, source, error, fence)
+                select j.tenant_id, jobforge.make_id(jobforge.id_base(j.created_at), n), j.run_at, j.created_at, j.finished_at, 5, 100,
+                  false, 'failed', 'week', 'default', 'test.noop', '{}', 'manual', 'told to fail', 1
+                from jobforge.jobs j cross join generate_series(1, 2500) as n where j.id = $1";
+    stage.meddle(many, &[&last]).await;
+    let sql = "select fingerprint from jobforge.group_dead_letters($1) where message = 'disk full'";
+    let print: String = stage.app.query(sql, &[&TENANT_A]).await.unwrap()[0].get(0);
+    let (rows, cursor, complete) = list(&stage, &format!("'{print}', p_budget_ms => 60000")).await;
+    assert_eq!((ids(&rows), cursor, complete), (vec![first], None, true));
+    let (rows, ..) = list(&stage, "p_limit => 1000").await;
+    assert_eq!(rows.len(), 1000);
+
+    // Each job once, whatever the size of the steps.
+    let operation = stage.start(r#"'redrive', '{"statuses": ["failed"]}'"#).await.unwrap();
+    assert_eq!(stage.step(operation, 1100).await, "running 1100/0 0/0");
+    assert_eq!(stage.step(operation, 1300).await, "running 2400/0 0/0");
+    assert_eq!(stage.step(operation, 1300).await, "finished 2502/0 0/0");
+    assert_eq!(stage.count("select count(distinct job_id) from jobforge.bulk_results").await, 2502);
+    assert_eq!(stage.undo(operation, 1500).await.unwrap(), "undoing 2502/0 1500/0");
+    assert_eq!(stage.undo(operation, 1500).await.unwrap(), "undone 2502/0 2502/0");
+    let told = stage.redrive(&format!("p_fingerprint => '{print}', p_budget_ms => 60000")).await;
+    assert_eq!(told, [(first, "redriven".to_owned())]);
+    let told = stage.redrive("p_type => 'test.noop', p_limit => 10000, p_budget_ms => 60000").await;
+    assert_eq!(told.len(), 2501);
+    let operation = stage.start(r#"'cancel', '{"type": "test.noop"}'"#).await.unwrap();
+    assert_eq!(stage.step(operation, 2000).await, "running 2000/0 0/0");
+    assert_eq!(stage.step(operation, 2000).await, "finished 2502/0 0/0");
+}

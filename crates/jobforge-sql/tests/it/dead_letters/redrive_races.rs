@@ -161,3 +161,22 @@ async fn under_repeatable_read_a_redrive_that_came_second_is_a_serialization_err
     let refused = stage.other.query(REDRIVE_IDS, &[&TENANT_A, &vec![id]]).await;
     assert_eq!(refusal(refused).split(' ').next(), Some("40001"));
 }
+
+/// What is no dead letter is not locked: it starts and reports while the transaction that named it is open.
+#[tokio::test]
+async fn a_redrive_holds_up_no_job_that_it_skips() {
+    let stage = Stage::set().await;
+    let running = stage.running().await;
+    let waiting = stage.job().await;
+    stage.app.begin().await;
+    let mut told = redrive_open(&stage, &[running.id, waiting]).await;
+    told.sort_by_key(|(id, _)| *id == waiting);
+    let skipped = |id: Uuid, reason: &str| (id, format!("skipped JF008 {reason}"));
+    assert_eq!(told, [skipped(running.id, "job_running"), skipped(waiting, "job_queued")]);
+    stage.rival.run("set lock_timeout = '10s'").await;
+    stage.worker.run("set lock_timeout = '10s'").await;
+    assert_eq!(complete(stage.worker.client(), &running).await.unwrap(), "done");
+    let claimed = claim(stage.rival.client(), "w2", 1).await.unwrap();
+    assert_eq!(claimed[0].id, waiting);
+    stage.app.commit().await;
+}

@@ -145,7 +145,8 @@ impl Run {
             Part::App(tenant) => match die {
                 0..=54 => self.enqueue(track, tenant).await,
                 55..=69 => self.cancel(track, tenant).await,
-                70..=84 => self.retry(track, tenant).await,
+                70..=77 => self.retry(track, tenant).await,
+                78..=84 => self.redrive(track, tenant).await,
                 _ => self.reschedule(track, tenant).await,
             },
             Part::Worker(worker) => match die {

@@ -1,4 +1,4 @@
-//! What applications do: enqueue with and without keys, cancel, retry, reschedule.
+//! What applications do: enqueue with and without keys, cancel, retry, redrive, reschedule.
 
 use uuid::Uuid;
 
@@ -178,6 +178,39 @@ impl Run {
             }
             (job.status, job.ready, job.run_at, job.spread) = (Status::Queued, true, now, 0);
         });
+        Ok(Step::Done)
+    }
+
+    pub(crate) async fn redrive(&mut self, track: Track, tenant: Uuid) -> Outcome {
+        let Some((id, job)) = self.some_job(track, tenant) else { return Ok(Step::Skipped) };
+        let dedupe = job.as_ref().and_then(|job| job.dedupe);
+        if dedupe.is_some_and(|key| self.machine.is_taken(track, &Lock::Dedupe(tenant, key))) {
+            return Ok(Step::Skipped);
+        }
+        let sql = "select concat_ws(' ', verdict, error_code, error_reason) from jobforge.redrive_jobs($1, array[$2::uuid])
+                   where id is not null";
+        let rows = self.wires[track].ask(sql, &[&tenant, &id]).await?;
+        let wanted = match &job {
+            None => "skipped JF007 job_unknown".to_owned(),
+            Some(job) if !matches!(job.status, Status::Failed | Status::Dead) => {
+                format!("skipped JF008 job_{}", job.status.name())
+            }
+            Some(_) if dedupe.is_some_and(|key| self.machine.twin(track, tenant, key).is_some()) => {
+                "skipped JF008 dedupe_twin_alive".to_owned()
+            }
+            Some(_) => "redriven".to_owned(),
+        };
+        let told: String = rows[0].get(0);
+        if told != wanted {
+            return Err(format!("redrive of {job:?} answered {told} instead of {wanted}"));
+        }
+        let now = self.machine.now;
+        if told == "redriven" {
+            self.machine.edit(track, id, |job| {
+                (job.failures, job.deaths) = (0, 0);
+                (job.status, job.ready, job.run_at, job.spread) = (Status::Queued, true, now, 0);
+            });
+        }
         Ok(Step::Done)
     }
 

@@ -357,6 +357,40 @@ pub(crate) async fn samples_are_bounded(faults: &mut Faults, db: &TestDb) {
     }
 }
 
+/// However many jobs wait, a look at dead letters and an operation on them meets dead letters only.
+pub(crate) async fn dead_letters_walk_their_index(faults: &mut Faults, db: &TestDb) {
+    let whose = tenant(1);
+    let kill = "update jobforge.jobs set status = 'failed', ready = false, finished_at = now() where ctid = any (array(
+                  select ctid from jobforge.jobs where tenant_id = $1 and ready limit 6))";
+    let killed = db.connect_super().await.execute(kill, &[&whose]).await.expect("make dead letters");
+    assert_eq!(killed, 6, "too few dead letters");
+    let mut app = Watched::login(db, APP).await;
+    app.run(&format!("set app.tenant_id = '{whose}'")).await;
+    let walks = |scan: &Scan| {
+        scan.index == "jobs_dead_letters" && scan.kind.starts_with("Index") && scan.stops_at_its_limit()
+    };
+    for look in [
+        "select * from jobforge.list_dead_letters($1, p_limit => 10)",
+        "select * from jobforge.list_dead_letters($1, p_type => 'test.noop', p_failed_after => now() - interval '1 day')",
+        "select * from jobforge.group_dead_letters($1)",
+        "select * from jobforge.redrive_jobs($1, p_queue => 'default', p_dry_run => true, p_limit => 1)",
+    ] {
+        let seen = app.call(look, &[&whose]).await;
+        faults.all_jobs(&seen, |scan| walks(scan) || scan.is_by_key() || scan.index == "jobs_dedupe");
+        faults.some_jobs(look, &seen, walks);
+    }
+    let start = "select id from jobforge.start_bulk($1, 'redrive', '{\"queue\": \"default\"}')";
+    let seen = app.call(start, &[&whose]).await;
+    faults.all_jobs(&seen, walks);
+    let operation: Uuid = seen.rows[0].get(0);
+    let step = app.call("select done from jobforge.step_bulk($1, $2, 3)", &[&whose, &operation]).await;
+    faults.all_jobs(&step, |scan| walks(scan) || scan.is_by_key() || scan.index == "jobs_dedupe");
+    assert_eq!(step.rows[0].get::<_, i64>(0), 3);
+    let undo = app.call("select undone from jobforge.undo_bulk($1, $2)", &[&whose, &operation]).await;
+    assert_eq!(undo.rows[0].get::<_, i64>(0), 3);
+    faults.all_jobs(&undo, Scan::is_by_key);
+}
+
 pub(crate) async fn upkeep_walks_its_indexes(faults: &mut Faults, db: &TestDb) {
     let mut operator = Watched::login(db, OPERATOR).await;
     let term: i64 = operator.call("select term from jobforge.lead('plans')", &[]).await.rows[0].get(0);
