@@ -870,7 +870,7 @@ create function jobforge.list_pauses(p_limit integer DEFAULT 100) returns TABLE(
 alter function jobforge.list_pauses(integer) owner to jf_sys;
 grant execute on function jobforge.list_pauses(integer) to jf_operator;
 
-create function jobforge.list_starved(p_waiting interval DEFAULT '00:15:00'::interval, p_limit integer DEFAULT 100) returns TABLE(kind text, name text, limit_name text, allowed double precision, waits_since timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+create function jobforge.list_starved(p_waiting interval DEFAULT '00:15:00'::interval, p_limit integer DEFAULT 100) returns TABLE(kind text, name text, limit_name text, allowed double precision, waits_since timestamp with time zone) language plpgsql stable security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_starved(interval, integer) owner to jf_sys;
 grant execute on function jobforge.list_starved(interval, integer) to jf_operator;
 

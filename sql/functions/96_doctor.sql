@@ -1,6 +1,7 @@
 -- owner: jf_sys
 -- What an operator's examination asks: who leads, which leases nobody took back, what limits and pauses hold back.
--- Everything here looks and changes nothing, and looks at no more than so many rows, so that it may be asked at any load.
+-- Everything here looks and changes nothing, and looks at no more rows than limits allow or a bound says, so that it may be
+-- asked at any load.
 
 create or replace function jobforge.inspect_leader()
 returns table (holder text, term bigint, leads boolean, expires_at timestamptz)
@@ -42,6 +43,7 @@ create or replace function jobforge.list_starved(p_waiting interval default '15 
 returns table (kind text, name text, limit_name text, allowed double precision, waits_since timestamptz)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
 declare
   v_now timestamptz := jobforge.clock();

@@ -12,10 +12,18 @@ pub(crate) struct Held {
     #[arg(value_enum)]
     pub(crate) kind: Kind,
     /// Which one: the queue's name, the tenant's id, the definition's key
-    pub(crate) name: String,
+    name: String,
     /// Who does it [default: the system's user@host]
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) author: Option<String>,
+}
+
+impl Held {
+    /// The name as the database writes it: an id in small letters and with its dashes.
+    pub(crate) fn name(&self) -> String {
+        let id = (self.kind == Kind::Tenant).then(|| self.name.parse::<Uuid>().ok()).flatten();
+        id.map_or_else(|| self.name.clone(), |id| id.to_string())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -19,7 +19,7 @@ pub(crate) async fn run(config: &Config, args: PauseArgs, output: Output) -> Res
     let new = NewPause {
         kind: PauseKind::from(args.held.kind),
         author: Some(author(&args.held)),
-        name: args.held.name,
+        name: args.held.name(),
         reason: args.reason,
         until: args.until.or(args.length.map(|length| Timestamp::now() + length)),
     };

@@ -16,8 +16,8 @@ use crate::target::{Purpose, Target};
 /// What was not paused is no failure: it goes on, as was asked.
 pub(crate) async fn run(config: &Config, args: &ResumeArgs, output: Output) -> Result<ExitCode> {
     let client = Target::resolve(config, Purpose::Operate)?.connect().await?;
-    let (kind, name) = (PauseKind::from(args.held.kind), &args.held.name);
-    let was_paused = resume(&client, kind, name, Some(&author(&args.held))).await?;
+    let (kind, name) = (PauseKind::from(args.held.kind), args.held.name());
+    let was_paused = resume(&client, kind, &name, Some(&author(&args.held))).await?;
     output.answer(&json!({ "kind": kind, "name": name, "was_paused": was_paused }), || match was_paused {
         true => format!("{kind} {name} goes on"),
         false => format!("{kind} {name} was not paused"),

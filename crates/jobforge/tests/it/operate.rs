@@ -41,6 +41,12 @@ async fn a_pause_is_made_listed_changed_and_ended() {
     let shown = cli.run(&["definitions", "show", NOOP, "--json"]).json();
     assert!(shown["pause"]["until"].is_string());
 
+    let tenant = Uuid::from_u128(0xabc);
+    cli.run(&["tenants", "set", &tenant.to_string(), "--json"]).json();
+    let shouted = tenant.simple().to_string().to_uppercase();
+    assert_eq!(cli.run(&["pause", "tenant", &shouted, "--json"]).json()["name"], tenant.to_string());
+    assert_eq!(cli.run(&["resume", "tenant", &shouted, "--json"]).json()["was_paused"], true);
+
     assert_eq!(cli.run(&["resume", "queue", "default"]).stdout, "queue default goes on\n");
     assert_eq!(cli.run(&["resume", "queue", "default", "--json"]).json()["was_paused"], false);
     assert_eq!(cli.run(&["pauses", "--json"]).json().as_array().unwrap().len(), 1);
