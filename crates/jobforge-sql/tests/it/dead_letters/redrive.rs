@@ -172,7 +172,7 @@ async fn a_filter_chooses_and_a_cursor_goes_on() {
     let seconds = stage.now().await;
     for arguments in [
         format!("p_failed_before => to_timestamp({seconds})"),
-        format!("p_failed_after => to_timestamp({} + 1)", seconds),
+        format!("p_failed_after => to_timestamp({seconds} + 1)"),
         "p_type => 'test.other'".to_owned(),
         "p_queue => 'elsewhere'".to_owned(),
     ] {
