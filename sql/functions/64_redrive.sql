@@ -134,7 +134,7 @@ begin
   if p_operation_id is not null then
     perform from (select u from unnest(p_job_ids) as u order by u) as o(id)
     cross join lateral (select from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = o.id
-                        and j.finished_at is not null for no key update) as j;
+                        and j.status in ('failed', 'dead') for no key update) as j;
   end if;
   for v_row in
     select u.id, j.dedupe_key, j.type, j.queue from unnest(p_job_ids) as u(id)
@@ -183,11 +183,11 @@ declare
 begin
   if p_dry_run then
     select j.* into v_job from jobforge.jobs j
-    where j.tenant_id = p_tenant_id and j.id = p_job_id and j.finished_at is not null;
+    where j.tenant_id = p_tenant_id and j.id = p_job_id and j.status in ('failed', 'dead');
   else
-    -- Held already, but for one that died since.
+    -- Held already, but for one that died since. By its status: by finished_at the plan would walk all dead letters.
     select j.* into v_job from jobforge.jobs j
-    where j.tenant_id = p_tenant_id and j.id = p_job_id and j.finished_at is not null for no key update;
+    where j.tenant_id = p_tenant_id and j.id = p_job_id and j.status in ('failed', 'dead') for no key update;
   end if;
   if v_job.id is null then
     problem := jobforge.state_problem(p_tenant_id, p_job_id);
