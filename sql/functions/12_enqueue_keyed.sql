@@ -4,7 +4,8 @@
 create or replace function jobforge.enqueue_keyed(
   p_tenant_id uuid, p_types text[], p_payloads jsonb[], p_queues text[], p_priorities integer[], p_run_ats timestamptz[],
   p_idempotency_keys text[], p_dedupe_keys text[], p_ids uuid[], p_max_attempts integer[], p_correlation_ids text[],
-  p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[], p_created_by text)
+  p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[], p_created_by text,
+  p_concurrency_keys text[], p_room integer, p_retention text)
 returns table (at integer, id uuid, status text, existing boolean, run_at timestamptz, error_code text, error_reason text)
 language plpgsql volatile
 as $$
@@ -12,6 +13,8 @@ as $$
 declare
   v_now timestamptz := jobforge.clock();
   v_base bigint := jobforge.id_base(v_now);
+  v_tail text := jobforge.id_tail();
+  v_operator boolean := pg_has_role(session_user, 'jf_operator', 'member');
   v_row record;
   v_id uuid;
   v_kept record;
@@ -20,16 +23,20 @@ begin
   -- Key order in every caller: two batches with the same keys wait for each other, they do not deadlock. Dedupe keys
   -- come first, because they hold across types.
   for v_row in
-    select c.*, coalesce(c.given_id, jobforge.make_id(v_base, c.at)) as new_id,
+    select c.*, coalesce(c.given_id, jobforge.make_id(v_base, v_tail, c.at)) as new_id,
       sha256(convert_to(c.type || ' ' || c.payload::text, 'UTF8')) as payload_hash
-    from jobforge.check_jobs(v_now, pg_has_role(session_user, 'jf_operator', 'member'), p_types, p_payloads, p_queues,
-      p_priorities, p_run_ats, p_idempotency_keys, p_dedupe_keys, p_ids, p_max_attempts, p_correlation_ids,
-      p_traceparents, p_tags, p_sources, p_source_refs) as c
+    from jobforge.check_jobs(v_now, v_operator, p_types, p_payloads, p_queues, p_priorities, p_run_ats, p_idempotency_keys,
+      p_dedupe_keys, p_ids, p_max_attempts, p_correlation_ids, p_traceparents, p_tags, p_sources, p_source_refs,
+      p_concurrency_keys, p_room, p_retention) as c
     order by c.dedupe_key, c.type, c.idempotency_key, c.given_id, c.at
   loop
     at := v_row.at; id := null; status := null; existing := false; run_at := v_row.run_at;
     error_code := split_part(v_row.problem, ':', 1); error_reason := split_part(v_row.problem, ':', 2);
-    if v_row.problem is not null then
+    -- A caller who comes again is answered though nobody new is let in.
+    if v_row.problem = 'JF005:max_pending' and jobforge.is_known(p_tenant_id, v_row.type, v_row.idempotency_key,
+        v_row.given_id, v_row.dedupe_key) then
+      error_code := ''; error_reason := '';
+    elsif v_row.problem is not null then
       return next;
       continue;
     end if;
@@ -54,10 +61,12 @@ begin
     v_id := null;
     while v_id is null loop
       insert into jobforge.jobs as j (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention,
-        queue, type, payload, dedupe_key, correlation_id, traceparent, tags, source, source_ref, created_by)
+        queue, type, payload, dedupe_key, correlation_id, traceparent, tags, source, source_ref, created_by,
+        concurrency_key)
       values (p_tenant_id, v_row.new_id, v_row.run_at, v_now, v_row.max_attempts, v_row.priority, v_row.run_at <= v_now,
         'queued', v_row.retention, v_row.queue, v_row.type, v_row.payload, v_row.dedupe_key, v_row.correlation_id,
-        v_row.traceparent, v_row.tags, v_row.source, v_row.source_ref, p_created_by)
+        v_row.traceparent, v_row.tags, v_row.source, v_row.source_ref, p_created_by,
+        v_row.concurrency_key)
       on conflict (tenant_id, dedupe_key) where dedupe_key is not null and finished_at is null do nothing
       returning j.id into v_id;
       exit when v_id is not null;
@@ -78,7 +87,7 @@ begin
 end
 $$;
 comment on function jobforge.enqueue_keyed(uuid, text[], jsonb[], text[], integer[], timestamptz[], text[], text[], uuid[],
-  integer[], text[], text[], jsonb[], text[], text[], text) is
+  integer[], text[], text[], jsonb[], text[], text[], text, text[], integer, text) is
   'The keyed half of enqueue_jobs: keeps keys, finds living twins; called by it alone.';
 
 create or replace function jobforge.keep_key(
@@ -116,3 +125,15 @@ end
 $$;
 comment on function jobforge.keep_key(uuid, text, text, uuid, uuid, bytea, timestamptz) is
   'Keeps a caller''s key and a client''s id for this job, or tells whose they are and whether the payload was the same.';
+
+create or replace function jobforge.is_known(
+  p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_dedupe_key text) returns boolean
+language sql stable
+as $$
+  select exists (select from jobforge.idempotency_keys i
+                 where i.tenant_id = p_tenant_id and (i.type, i.key) in ((p_type, p_key), ('#id', p_given_id::text)))
+    or exists (select from jobforge.jobs j
+               where j.tenant_id = p_tenant_id and j.dedupe_key = p_dedupe_key and j.finished_at is null)
+$$;
+comment on function jobforge.is_known(uuid, text, text, uuid, text) is
+  'Whether an enqueue would be answered with a job that exists; called under the tenant.';

@@ -2,33 +2,45 @@
 -- Work that does not wait for a tenant's turn: jobs that killed twice, one at a time, and operators' reserved work.
 
 create or replace function jobforge.pick_suspect(
-  p_lease jobforge.leases, p_queues text[], p_types text[], p_now timestamptz,
+  p_lease jobforge.leases, p_gate jobforge.claim_gate, p_gated boolean, p_now timestamptz,
   out places tid[], out tenant_ids uuid[], out job_ids uuid[])
 language plpgsql volatile
 as $$
+declare
+  v_job record;
 begin
   -- One suspect at a time in a process: if it kills again, it convicts itself alone.
   if not exists (
-      select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
-      cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
-                          and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) and (case when j.deaths >= 2 then 1 else 0 end) = 1 limit 1) as s)
+      select from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
+      cross join lateral (
+        select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
+          and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) and (case when j.deaths >= 2 then 1 else 0 end) = 1
+        limit 1) as s)
     or exists (select from jobforge.leases l where l.worker_no = p_lease.worker_no and l.solo and l.expires_at > p_now) then
     return;
   end if;
-  select array[s.ctid], array[s.tenant_id], array[s.id] into places, tenant_ids, job_ids
-  from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
-  cross join lateral (
-    select j.ctid, j.tenant_id, j.run_at, j.id from jobforge.jobs j
-    where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
-      and (case when j.deaths >= 2 then 1 else 0 end) = 1 and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
-      and not jobforge.is_paused('tenant', j.tenant_id::text, p_now)
-    order by j.priority, j.run_at, j.id limit 1
-    for no key update of j skip locked) as s
-  order by s.run_at limit 1;
+  for v_job in
+    select s.*
+    from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
+    cross join lateral (
+      select j.ctid, j.tenant_id, j.type, j.concurrency_key, j.run_at, j.id from jobforge.jobs j
+      where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
+        and (case when j.deaths >= 2 then 1 else 0 end) = 1 and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
+        and (not p_gated or not jobforge.is_paused('tenant', j.tenant_id::text, p_now))
+      -- Where limits may refuse the first, some more are tried.
+      order by j.priority, j.run_at, j.id limit case when p_gated then 10 else 1 end
+      for no key update of j skip locked) as s
+    order by s.run_at
+  loop
+    continue when p_gated
+      and (select a.hindrance from jobforge.admit('{}', v_job.tenant_id, v_job.type, v_job.concurrency_key, p_now) as a) is not null;
+    places := array[v_job.ctid]; tenant_ids := array[v_job.tenant_id]; job_ids := array[v_job.id];
+    return;
+  end loop;
 end
 $$;
-comment on function jobforge.pick_suspect(jobforge.leases, text[], text[], timestamptz) is
-  'Locks one job that killed its worker twice, unless the worker runs such a job already.';
+comment on function jobforge.pick_suspect(jobforge.leases, jobforge.claim_gate, boolean, timestamptz) is
+  'Locks one job that killed its worker twice, unless the worker runs such a job already or a limit is full.';
 
 create or replace function jobforge.solo_lease(p_lease jobforge.leases, p_now timestamptz) returns jobforge.leases
 language plpgsql volatile
@@ -49,7 +61,7 @@ $$;
 comment on function jobforge.solo_lease(jobforge.leases, timestamptz) is 'A lease of its own for a suspect.';
 
 create or replace function jobforge.pick_reserved(
-  p_lease jobforge.leases, p_queues text[], p_types text[], p_limit integer, p_now timestamptz,
+  p_lease jobforge.leases, p_gate jobforge.claim_gate, p_gated boolean, p_limit integer, p_now timestamptz,
   out places tid[], out tenant_ids uuid[], out job_ids uuid[])
 language plpgsql volatile
 as $$
@@ -57,17 +69,19 @@ begin
   select array_agg(s.ctid), array_agg(s.tenant_id), array_agg(s.id) into places, tenant_ids, job_ids
   from (
     select w.ctid, w.tenant_id, w.id
-    from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
+    from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
     cross join lateral (
       select j.ctid, j.tenant_id, j.priority, j.run_at, j.id from jobforge.jobs j
       where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
-        and (case when j.deaths >= 2 then 1 else 0 end) = 0 and j.priority < 10
+        and (case when j.deaths >= 2 then 1 else 0 end) = 0
         and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
-        and not jobforge.is_paused('tenant', j.tenant_id::text, p_now)
+        -- What a limit concerns comes in its tenant's turn, where limits are counted.
+        and (not p_gated or (j.type <> all (p_gate.limited_types) and not jobforge.is_paused('tenant', j.tenant_id::text, p_now)
+          and not exists (select from jobforge.limits_of(j.tenant_id, null, null))))
       order by j.priority, j.run_at, j.id limit p_limit
       for no key update of j skip locked) as w
     order by w.priority, w.run_at, w.id limit p_limit) as s;
 end
 $$;
-comment on function jobforge.pick_reserved(jobforge.leases, text[], text[], integer, timestamptz) is
+comment on function jobforge.pick_reserved(jobforge.leases, jobforge.claim_gate, boolean, integer, timestamptz) is
   'Locks operators'' work (priorities 0 to 9), whosever it is, before any tenant''s turn.';

@@ -2,70 +2,104 @@
 -- Whose turn it is: a skip-scan over the tenants with ready work, from where the last claim stopped.
 
 create or replace function jobforge.take_turns(
-  p_queues text[], p_types text[], p_bound uuid, p_after uuid, p_limit integer, p_marks jobforge.claim_mark[],
-  p_now timestamptz, out tenants uuid[], out turn uuid, out seen boolean, out everybody boolean)
+  p_gate jobforge.claim_gate, p_bound uuid, p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[],
+  p_now timestamptz)
+returns jobforge.claim_turn
 language plpgsql volatile
 as $$
 declare
+  v_turn jobforge.claim_turn := p_turn;
   v_most integer := least(p_limit, 64);
-  v_after uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
+  v_owed boolean := coalesce(p_turn.owed > 0, false);
+  v_tenants uuid[];
   v_free uuid[];
-  v_held boolean := exists (select from jobforge.pauses p where p.kind = 'tenant');
 begin
-  seen := false;
-  everybody := true;
+  v_turn.rooms := '{}';
   if p_bound is not null then
-    tenants := array(select p_bound where not jobforge.is_paused('tenant', p_bound::text, p_now));
-    return;
+    v_turn.tenants := array[p_bound];
+  else
+    -- Where few tenants wait, one scan finds them all, and the turn is only a matter of order.
+    v_turn.tenants := array(select n from jobforge.next_tenants(p_gate, null, false, v_most, p_marks) as n);
+    if p_turn.at is not null and cardinality(v_turn.tenants) < v_most then
+      v_turn.tenants := array(
+        select n from unnest(v_turn.tenants) as n order by n < p_turn.at or (n = p_turn.at and not v_owed), n);
+    elsif p_turn.at is not null then
+      v_turn.tenants := array(select n from jobforge.next_tenants(p_gate, p_turn.at, v_owed, v_most, p_marks) as n);
+      v_turn.tenants := v_turn.tenants || array(
+        select n from jobforge.next_tenants(p_gate, null, false, v_most - cardinality(v_turn.tenants), p_marks) as n
+        where n < p_turn.at or (n = p_turn.at and not v_owed));
+    end if;
   end if;
-
-  -- Where few tenants wait, one scan finds them all, and the turn is only a matter of order.
-  tenants := array(select n from jobforge.next_tenants(p_queues, p_types, null, v_most, p_marks) as n);
-  if p_after is not null and cardinality(tenants) < v_most then
-    tenants := array(select n from unnest(tenants) as n order by n <= p_after, n);
-  elsif p_after is not null then
-    tenants := array(select n from jobforge.next_tenants(p_queues, p_types, p_after, v_most, p_marks) as n);
-    tenants := tenants || array(
-      select n from jobforge.next_tenants(p_queues, p_types, null, v_most - cardinality(tenants), p_marks) as n
-      where n <= p_after);
+  v_turn.everybody := p_bound is not null or cardinality(v_turn.tenants) < v_most;
+  if p_gate.held then
+    v_tenants := v_turn.tenants;
+    select coalesce(array_agg(u.n order by u.o) filter (where r.room > 0), '{}'),
+      case when bool_or(r.room = 0) then jsonb_build_object('full', true, 'retry_at', min(r.retry_at)) else '{}' end
+    into v_turn.tenants, v_turn.rooms
+    from unnest(v_tenants) with ordinality as u(n, o) cross join lateral jobforge.tenant_room(u.n, p_now) as r;
+    if not v_turn.everybody and cardinality(v_turn.tenants) * 2 < v_most then
+      -- Held tenants stand in the way: go by the list of those that are free, too.
+      v_free := jobforge.free_tenants(p_gate, p_turn.at, v_turn.tenants, v_most - cardinality(v_turn.tenants), p_now);
+      v_turn.everybody := cardinality(v_turn.tenants) + cardinality(v_free) < v_most;
+      v_turn.tenants := v_turn.tenants || v_free;
+      v_turn.at := coalesce(v_free[cardinality(v_free)], v_tenants[cardinality(v_tenants)]);
+    end if;
   end if;
-  everybody := cardinality(tenants) < v_most;
-  seen := cardinality(tenants) > 0;
-  -- Where everybody comes, the next claim begins one further, so that what is left over goes round.
-  turn := tenants[case when everybody then 1 else cardinality(tenants) end];
-  if not v_held then
-    return;
+  v_turn.seen := cardinality(v_turn.tenants) > 0;
+  if v_turn.seen then
+    v_turn := jobforge.share_out(v_turn, p_gate.weighted, p_limit);
   end if;
-
-  tenants := array(select u.n from unnest(tenants) with ordinality as u(n, o) where not jobforge.is_paused('tenant', u.n::text, p_now) order by u.o);
-  seen := cardinality(tenants) > 0;
-  if everybody or cardinality(tenants) * 2 >= v_most then
-    return;
-  end if;
-  -- Held tenants stand in the way: go by the list of those that are free, too.
-  perform jobforge.refresh_candidates(p_queues, p_types, p_now);
-  v_free := array(
-    select distinct on (c.tenant_id <= v_after, c.tenant_id) c.tenant_id from jobforge.turn_candidates c
-    where c.queue = any (p_queues) and c.type = any (p_types) and c.tenant_id <> all (tenants) and not jobforge.is_paused('tenant', c.tenant_id::text, p_now)
-    order by c.tenant_id <= v_after, c.tenant_id limit v_most - cardinality(tenants));
-  everybody := cardinality(tenants) + cardinality(v_free) < v_most;
-  turn := coalesce(v_free[cardinality(v_free)], turn);
-  tenants := tenants || v_free;
+  return v_turn;
 end
 $$;
-comment on function jobforge.take_turns(text[], text[], uuid, uuid, integer, jobforge.claim_mark[], timestamptz) is
-  'The tenants whose turn it is, at most 64, the one to go on after, whether any ready work was seen, and '
-  'whether these are all.';
+comment on function jobforge.take_turns(jobforge.claim_gate, uuid, jobforge.claim_turn, integer, jobforge.claim_mark[], timestamptz) is
+  'The tenants whose turn it is, at most 64, each with its share, whether these are all, and at whom the next claim begins.';
+
+create or replace function jobforge.free_tenants(
+  p_gate jobforge.claim_gate, p_after uuid, p_but uuid[], p_most integer, p_now timestamptz) returns uuid[]
+language plpgsql volatile
+as $$
+declare
+  v_after uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
+begin
+  perform jobforge.refresh_candidates(p_gate, p_now);
+  return array(
+    select distinct on (c.tenant_id <= v_after, c.tenant_id) c.tenant_id from jobforge.turn_candidates c
+    where c.queue = any (p_gate.queues) and c.type = any (p_gate.types) and c.tenant_id <> all (p_but)
+      and (select r.room from jobforge.tenant_room(c.tenant_id, p_now) as r) > 0
+    order by c.tenant_id <= v_after, c.tenant_id limit p_most);
+end
+$$;
+comment on function jobforge.free_tenants(jobforge.claim_gate, uuid, uuid[], integer, timestamptz) is
+  'Tenants out of the list of those that nothing holds back, in the order of their turn.';
+
+create or replace function jobforge.tenant_room(p_tenant_id uuid, p_now timestamptz, out room integer, out retry_at timestamptz)
+language plpgsql volatile
+as $$
+begin
+  room := 1000000;
+  if jobforge.is_paused('tenant', p_tenant_id::text, p_now) then
+    room := 0;
+    return;
+  end if;
+  select r.room, r.retry_at into room, retry_at
+  from jobforge.limits_of(p_tenant_id, null, null) as l
+  cross join lateral jobforge.limit_room(l.kind, l.name, l.most, l.rate, l.burst, p_now) as r;
+  room := coalesce(room, 1000000);
+end
+$$;
+comment on function jobforge.tenant_room(uuid, timestamptz) is
+  'How many jobs of a tenant its pause and its limits let start, seen without a lock: a claim asks again before it takes.';
 
 create or replace function jobforge.next_tenants(
-  p_queues text[], p_types text[], p_after uuid, p_most integer, p_marks jobforge.claim_mark[])
+  p_gate jobforge.claim_gate, p_after uuid, p_inclusive boolean, p_most integer, p_marks jobforge.claim_mark[])
 returns setof uuid
 language sql stable
 as $$
   -- `edge` makes the first step from null include the system's tenant, whose id is the smallest there is.
   with recursive turn as (
     select coalesce(p_after, '00000000-0000-0000-0000-000000000000') as tenant_id,
-      (case when p_after is null then 0 else 32767 end)::smallint as edge, 0 as n
+      (case when p_after is null or p_inclusive then -1 else 32767 end)::smallint as edge, 0 as n
     union all
     select coalesce(f.tenant_id, k.tenant_id), 32767::smallint, t.n + 1
     from turn t
@@ -75,42 +109,58 @@ as $$
       order by m.tenant_id limit 1) as k on true
     left join lateral (
       select w.tenant_id
-      from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
+      from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
       cross join lateral (
-        select j.tenant_id from jobforge.jobs j
-        where j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
-          and (j.tenant_id, j.priority) > (t.tenant_id, t.edge)
-          and j.tenant_id < coalesce(k.tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-        order by j.tenant_id, j.priority limit 1) as w
+        (select j.tenant_id from jobforge.jobs j
+         where j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
+           and (j.tenant_id, j.priority) > (t.tenant_id, t.edge)
+           and j.tenant_id < coalesce(k.tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+         order by j.tenant_id, j.priority limit 1)
+        union all
+        (select j.tenant_id from jobforge.jobs j
+         where p_gate.keyed and t.edge > 0 and j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2 and j.keyed
+           and j.tenant_id > t.tenant_id
+         order by j.tenant_id limit 1)
+        union all
+        (select j.tenant_id from jobforge.jobs j
+         where p_gate.keyed and t.edge < 0 and j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2 and j.keyed
+           and j.tenant_id >= t.tenant_id
+         order by j.tenant_id limit 1)) as w
+      where k.tenant_id is null or w.tenant_id < k.tenant_id
       order by w.tenant_id limit 1) as f on true
     where t.tenant_id is not null and t.n < p_most
   )
   select t.tenant_id from turn t where t.tenant_id is not null and t.n > 0
 $$;
-comment on function jobforge.next_tenants(text[], text[], uuid, integer, jobforge.claim_mark[]) is
-  'Up to p_most tenants after p_after that have ready work in these lanes, in order, by a skip-scan of jobs_turn.';
+comment on function jobforge.next_tenants(jobforge.claim_gate, uuid, boolean, integer, jobforge.claim_mark[]) is
+  'Up to p_most tenants after p_after (or from it on) that have ready work in these lanes, in order, by skip-scans.';
 
-create or replace function jobforge.refresh_candidates(p_queues text[], p_types text[], p_now timestamptz) returns void
+create or replace function jobforge.refresh_candidates(p_gate jobforge.claim_gate, p_now timestamptz) returns void
 language plpgsql volatile
 as $$
 declare
   v_lane record;
+  v_begun timestamptz;
 begin
   for v_lane in
-    select q.queue, y.type from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
+    select q.queue, y.type from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
     where not exists (select from jobforge.turn_refreshes r
                       where r.queue = q.queue and r.type = y.type and r.refreshed_at > p_now - interval '1 second')
   loop
     continue when not pg_try_advisory_xact_lock(hashtextextended('jobforge turn ' || v_lane.queue || ' ' || v_lane.type, 0));
+    v_begun := clock_timestamp();
     delete from jobforge.turn_candidates c where c.queue = v_lane.queue and c.type = v_lane.type;
     insert into jobforge.turn_candidates (queue, type, tenant_id)
     select v_lane.queue, v_lane.type, n
-    from jobforge.next_tenants(array[v_lane.queue], array[v_lane.type], null, 1000000, null) as n
-    where not jobforge.is_paused('tenant', n::text, p_now);
-    insert into jobforge.turn_refreshes (queue, type, refreshed_at) values (v_lane.queue, v_lane.type, p_now)
+    from jobforge.next_tenants(row(array[v_lane.queue], array[v_lane.type], '{}', p_gate.keyed, true, false, '{}'), null, false,
+      1000000, null) as n
+    where (select r.room from jobforge.tenant_room(n, p_now) as r) > 0;
+    -- A list that takes long is made less often: the claims that make it shall not spend a tenth of their time on it.
+    insert into jobforge.turn_refreshes (queue, type, refreshed_at)
+    values (v_lane.queue, v_lane.type, p_now + greatest(10 * (clock_timestamp() - v_begun) - interval '1 second', interval '0'))
     on conflict (queue, type) do update set refreshed_at = excluded.refreshed_at;
   end loop;
 end
 $$;
-comment on function jobforge.refresh_candidates(text[], text[], timestamptz) is
+comment on function jobforge.refresh_candidates(jobforge.claim_gate, timestamptz) is
   'Lists anew, at most once a second and by one caller at a time, the tenants with ready work that nothing holds back.';

@@ -57,10 +57,19 @@ language plpgsql volatile
 as $$
 declare
   v_lease jobforge.leases;
-  v_bound uuid := jobforge.login_tenant();
+  v_bound uuid;
+  v_known boolean;
 begin
   -- KEY SHARE lets the beat update the row and keeps the reaper, which takes FOR UPDATE SKIP LOCKED, away.
-  select l.* into v_lease from jobforge.leases l where l.id = p_lease_id for key share;
+  select l.id, l.worker_no, l.tenant_id, l.window_size, l.ttl_seconds, l.solo, l.created_at, l.beat_at, l.expires_at,
+    g.tenant_id, true
+  into v_lease.id, v_lease.worker_no, v_lease.tenant_id, v_lease.window_size, v_lease.ttl_seconds, v_lease.solo,
+    v_lease.created_at, v_lease.beat_at, v_lease.expires_at, v_bound, v_known
+  from jobforge.logins g cross join jobforge.leases l
+  where g.role_name = session_user::text and l.id = p_lease_id for key share of l;
+  if v_known is null then -- one of them is missing; an unknown login is told so first
+    v_bound := jobforge.login_tenant();
+  end if;
   if v_lease.id is null or v_lease.expires_at <= p_now or (v_bound is not null and v_lease.tenant_id is distinct from v_bound) then
     perform jobforge.refuse('JF006', 'lease_lost', format('lease %s is lost', p_lease_id));
   end if;

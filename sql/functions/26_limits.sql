@@ -23,6 +23,7 @@ begin
       end if;
     end if;
     if (p_rooms ->> v_limit.slot)::integer <= 0 then
+      p_rooms := p_rooms || '{"full": true}';
       hindrance := v_limit.kind;
       return;
     end if;
@@ -135,11 +136,12 @@ comment on function jobforge.count_runs(text, text, xid8) is
   'Sweeps out runs that ended and, after a limit was set, notes those that began before it.';
 
 create or replace function jobforge.charge(
-  p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamptz) returns void
+  p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamptz, out retry_at timestamptz)
 language plpgsql volatile
 as $$
 declare
   v_limit record;
+  v_tokens double precision;
 begin
   insert into jobforge.limited_runs as r (kind, name, tenant_id, job_id, lease_id, fence)
   select l.kind, l.name, j.tenant_id, j.id, p_lease_id, j.fence
@@ -159,12 +161,15 @@ begin
     where l.rate is not null
     group by l.kind, l.name, l.rate, l.burst
   loop
+    v_tokens := jobforge.tokens(v_limit.kind, v_limit.name, v_limit.rate, v_limit.burst, p_now) - v_limit.jobs;
+    if v_tokens < 1 then
+      retry_at := least(retry_at, p_now + make_interval(secs => (1 - v_tokens) / v_limit.rate));
+    end if;
     insert into jobforge.limit_buckets as b (kind, name, tokens, filled_at)
-    values (v_limit.kind, v_limit.name,
-      jobforge.tokens(v_limit.kind, v_limit.name, v_limit.rate, v_limit.burst, p_now) - v_limit.jobs, p_now)
+    values (v_limit.kind, v_limit.name, v_tokens, p_now)
     on conflict (kind, name) do update set tokens = excluded.tokens, filled_at = excluded.filled_at;
   end loop;
 end
 $$;
 comment on function jobforge.charge(uuid, uuid[], uuid[], timestamptz) is
-  'Notes claimed jobs as runs of their limits and takes their tokens.';
+  'Notes claimed jobs as runs of their limits and takes their tokens; tells when an emptied bucket has one again.';

@@ -15,9 +15,10 @@ begin
   v_gate.limited_types := '{}';
   v_gate.rooms := '{}';
   for v_type in
-    select d.key, r.room, r.retry_at from jobforge.definitions d
+    select d.key, r.room, r.retry_at
+    from unnest(v_gate.types) as y(type) join jobforge.definitions d on d.key = y.type
     cross join lateral jobforge.limit_room('definition', d.key, d.max_in_flight, d.rate_per_second, d.rate_burst, p_now) as r
-    where d.key = any (v_gate.types) and (d.max_in_flight is not null or d.rate_per_second is not null)
+    where d.max_in_flight is not null or d.rate_per_second is not null
   loop
     -- A type without room is not looked at: its tenants would only stand in the way of the others.
     if v_type.room > 0 then
@@ -42,45 +43,48 @@ comment on function jobforge.gate(text[], text[], timestamptz) is
   'The lanes that no pause and no full limit closes, and whether tenants are held, weighted, or have jobs with keys.';
 
 create or replace function jobforge.pick_limited(
-  p_gate jobforge.claim_gate, p_tenants uuid[], p_quanta integer[], p_limit integer, p_now timestamptz,
-  out places tid[], out tenant_ids uuid[], out job_ids uuid[], out rooms jsonb)
+  p_gate jobforge.claim_gate, p_turn jobforge.claim_turn, p_limit integer, p_now timestamptz,
+  out places tid[], out tenant_ids uuid[], out job_ids uuid[], out quanta integer[], out rooms jsonb)
 language plpgsql volatile
 as $$
 declare
-  v_left integer;
+  v_tenant uuid;
   v_limited boolean;
+  v_most integer;
   v_job record;
   v_place tid;
   v_admitted record;
 begin
-  places := '{}'; tenant_ids := '{}'; job_ids := '{}'; rooms := p_gate.rooms;
-  for i in 1..coalesce(cardinality(p_tenants), 0) loop
-    v_left := least(p_quanta[i], p_limit - cardinality(places));
-    exit when p_limit = cardinality(places);
-    v_limited := exists (select from jobforge.tenants t where t.id = p_tenants[i]
-                         and (t.max_in_flight is not null or t.rate_per_second is not null));
-    for v_job in
-      select * from jobforge.limited_jobs(p_gate, p_tenants[i], v_limited, v_left)
-    loop
-      exit when v_left = 0;
-      v_admitted := jobforge.admit(rooms, p_tenants[i], v_job.type, v_job.key, p_now);
+  places := '{}'; tenant_ids := '{}'; job_ids := '{}'; quanta := p_turn.quanta; rooms := p_gate.rooms;
+  for i in 1..cardinality(p_turn.tenants) loop
+    v_tenant := p_turn.tenants[i];
+    v_limited := exists (select from jobforge.limits_of(v_tenant, null, null));
+    v_most := least(quanta[i], p_limit - cardinality(places));
+    for v_job in select * from jobforge.limited_jobs(p_gate, v_tenant, v_limited, v_most) where v_most > 0 loop
+      v_admitted := jobforge.admit(rooms, v_tenant, v_job.type, v_job.key, p_now);
       rooms := v_admitted.p_rooms;
       exit when v_admitted.hindrance = 'tenant';
       continue when v_admitted.hindrance is not null;
       select j.ctid into v_place from jobforge.jobs j
-      where j.ctid = v_job.place and j.ready and j.tenant_id = p_tenants[i] and j.id = v_job.id
+      where j.ctid = v_job.place and j.ready and j.tenant_id = v_tenant and j.id = v_job.id
       for no key update skip locked;
       continue when not found;
       places := places || v_place;
-      tenant_ids := tenant_ids || p_tenants[i];
+      tenant_ids := tenant_ids || v_tenant;
       job_ids := job_ids || v_job.id;
-      v_left := v_left - 1;
+      quanta[i] := quanta[i] - 1;
+      v_most := v_most - 1;
+      exit when v_most = 0;
     end loop;
+    -- All work of a limited tenant comes this way.
+    if v_limited then
+      quanta[i] := 0;
+    end if;
   end loop;
 end
 $$;
-comment on function jobforge.pick_limited(jobforge.claim_gate, uuid[], integer[], integer, timestamptz) is
-  'Locks jobs that limits concern, as many as these let start, each tenant up to its quantum.';
+comment on function jobforge.pick_limited(jobforge.claim_gate, jobforge.claim_turn, integer, timestamptz) is
+  'Locks jobs that limits concern, as many as these let start, each tenant up to its quantum; tells what is left of the quanta.';
 
 create or replace function jobforge.limited_jobs(
   p_gate jobforge.claim_gate, p_tenant_id uuid, p_limited boolean, p_most integer)

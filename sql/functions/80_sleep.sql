@@ -66,8 +66,12 @@ begin
            and j.priority >= 10 and not j.keyed limit 1)
         union all
         (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
-           and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1)) as w
-      where s.expires_at > v_now);
+           and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1)
+        union all
+        (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2 and j.keyed
+         limit 1)) as w
+      where s.expires_at > v_now and not jobforge.is_paused('queue', q.queue, v_now)
+        and not jobforge.is_paused('definition', y.type, v_now));
     if found_work then
       perform pg_notify('jobforge_wake', '');
     end if;

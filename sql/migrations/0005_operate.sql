@@ -105,7 +105,12 @@ $$;
 create type jobforge.claim_gate as (
   queues text[], types text[], limited_types text[], keyed boolean, held boolean, weighted boolean, rooms jsonb
 );
-grant usage on type jobforge.claim_gate to jf_sys;
+-- Whose turn it is: the tenants with the quanta they may take, and at whom the next claim begins (who is owed part of
+-- its visit, or else after whom).
+create type jobforge.claim_turn as (
+  at uuid, owed integer, tenants uuid[], quanta integer[], everybody boolean, seen boolean, rooms jsonb
+);
+grant usage on type jobforge.claim_gate, jobforge.claim_turn to jf_sys;
 
 -- Whether a job counts against a limit; and, on the last row, what the tenant whose turn it is has left of it, and
 -- when what a rate holds back may be had.

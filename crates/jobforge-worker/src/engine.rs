@@ -33,6 +33,8 @@ pub(crate) struct Engine {
     endings: mpsc::UnboundedSender<Finished>,
     /// There may be work: claim now.
     pub(crate) wake: Notify,
+    /// Reports arrived: what limits held back for them may be had.
+    pub(crate) told: Notify,
     /// Somebody canceled one of our jobs: beat now.
     pub(crate) beat_now: Notify,
     /// The reporter should look at the leases.
@@ -83,6 +85,7 @@ impl Engine {
             notes,
             endings: sender,
             wake: Notify::new(),
+            told: Notify::new(),
             beat_now: Notify::new(),
             report_now: Notify::new(),
             ear: Ear::default(),

@@ -187,6 +187,7 @@ impl Reporter {
         }
         self.bundles.retain(|bundle| !bundle.is_empty());
         self.engine.holdings.sweep();
+        self.engine.told.notify_one();
     }
 
     async fn pause(&mut self, error: &Error) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join;
+use jiff::Timestamp;
 use jobforge_core::connect::Backoff;
 use jobforge_core::{ClaimRequest, Claimed, ClaimedJob, Code, Cursor, Error, rpc};
 use tokio::time::{sleep, timeout};
@@ -56,6 +57,9 @@ struct Round {
     /// As many as were asked for.
     full: bool,
     more: bool,
+    /// Limits hold work back, some perhaps only for a while.
+    limited: bool,
+    retry_at: Option<Timestamp>,
 }
 
 impl Claimer {
@@ -146,7 +150,8 @@ impl Claimer {
             false => None,
         };
         let sent = Instant::now();
-        let request = self.request(first, lease_id);
+        let free = self.free();
+        let request = ClaimRequest { free, ..self.request(first, lease_id) };
         let call = within(patience, "claim_jobs", rpc::claim_jobs(&*client, &request));
         let Some(other) = other else {
             let answer = call.await;
@@ -168,7 +173,16 @@ impl Claimer {
             jobs: earlier.jobs + later.jobs,
             full: earlier.full && later.full,
             more: earlier.more || later.more,
+            limited: earlier.limited || later.limited,
+            retry_at: [earlier.retry_at, later.retry_at].into_iter().flatten().min(),
         })
+    }
+
+    /// How many jobs could start at once.
+    fn free(&self) -> i32 {
+        let engine = &self.engine;
+        let taken = engine.stats().running + engine.buffer.level().waiting;
+        i32::try_from(engine.config.slots.saturating_sub(taken)).unwrap_or(i32::MAX)
     }
 
     fn request(&self, limit: usize, lease_id: Option<uuid::Uuid>) -> ClaimRequest<'_> {
@@ -178,6 +192,7 @@ impl Claimer {
             queues: &config.queues,
             types: &self.engine.registration.types,
             limit: i32::try_from(limit).unwrap_or(i32::MAX),
+            free: 0,
             lease_id,
             new_lease_id: self.new_lease,
             lease_seconds: i32::from(config.lease_seconds),
@@ -200,7 +215,13 @@ impl Claimer {
     fn adopt(&mut self, claimed: Claimed, asked: usize, sent: Instant) -> Round {
         self.cursor.advance(&claimed);
         let jobs = claimed.jobs.len();
-        let round = Round { jobs, full: jobs == asked, more: claimed.more };
+        let round = Round {
+            jobs,
+            full: jobs == asked,
+            more: claimed.more,
+            limited: claimed.limited,
+            retry_at: claimed.retry_at,
+        };
         if round.jobs == 0 {
             return round;
         }
@@ -300,7 +321,7 @@ impl Claimer {
         if self.engine.ear.hears() && !self.sleep.is_marked() {
             return self.mark().await;
         }
-        if round.more { self.back_off().await } else { self.sleep().await }
+        if round.more || round.limited { self.back_off(round.retry_at).await } else { self.sleep().await }
     }
 
     /// Waits until slots took enough out of the buffer. What all slots are stuck before goes back.

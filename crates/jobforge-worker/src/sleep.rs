@@ -25,6 +25,8 @@ const LOOK_LEAST: Duration = Duration::from_millis(20);
 /// The first pause when others hold the work, and the longest.
 const LOCKED_FIRST: Duration = Duration::from_millis(20);
 const LOCKED_LONGEST: Duration = Duration::from_secs(1);
+/// The shortest pause before a rate's next token.
+const RETRY_LEAST: Duration = Duration::from_millis(1);
 
 /// What a worker remembers of its sleep.
 #[derive(Debug, Default)]
@@ -38,7 +40,7 @@ pub(crate) struct Sleep {
     due_in: Option<Duration>,
     /// Looks in a row that showed that a sentinel ticks and is not heard.
     unheard: u32,
-    /// Claims in a row that found work which others hold locked.
+    /// Claims in a row that found work which others hold locked, or limits hold back.
     locked: u32,
 }
 
@@ -111,16 +113,27 @@ impl Claimer {
         }
     }
 
-    /// Waits a little: there is work, but others hold it locked.
-    pub(crate) async fn back_off(&mut self) -> Result<(), Error> {
+    /// Waits a little: there is work, but others hold it locked, or a limit holds it back until a job ends or a rate
+    /// lets more start.
+    pub(crate) async fn back_off(&mut self, retry_at: Option<Timestamp>) -> Result<(), Error> {
         let full = LOCKED_FIRST.saturating_mul(1 << self.sleep.locked.min(10)).min(LOCKED_LONGEST);
         self.sleep.locked += 1;
+        let patience = match retry_at {
+            Some(at) => self.until(at).clamp(RETRY_LEAST, LOCKED_LONGEST),
+            None => full.mul_f64(rand::random_range(0.5..=1.0)),
+        };
         tokio::select! {
-            () = sleep(full.mul_f64(rand::random_range(0.5..=1.0))) => {}
+            () = sleep(patience) => {}
             () = self.engine.wake.notified() => {}
+            () = self.engine.told.notified() => self.sleep.calm(),
             () = self.engine.reached(Phase::Draining) => {}
         }
         Ok(())
+    }
+
+    /// How long until then, by the database's clock as of the last mark.
+    fn until(&self, time: Timestamp) -> Duration {
+        Duration::try_from_secs_f64(seconds_until(time) - self.sleep.clock_ahead).unwrap_or(Duration::ZERO)
     }
 
     /// When this worker should look: as the sentinel each second or when something falls due, else when no
@@ -149,9 +162,7 @@ impl Claimer {
         let was_first = self.sleep.looked_at.is_none();
         self.sleep.looked_at = Some(Instant::now());
         self.sleep.sentinel = look.sentinel;
-        self.sleep.due_in = look.next_due.map(|due| {
-            Duration::try_from_secs_f64(seconds_until(due) - self.sleep.clock_ahead).unwrap_or(Duration::ZERO)
-        });
+        self.sleep.due_in = look.next_due.map(|due| self.until(due));
         // Somebody ticks each second, be it this worker: whoever hears none of it has a deaf listener, and
         // polls until it has proved itself again.
         self.sleep.unheard = if silent && !was_first { self.sleep.unheard + 1 } else { 0 };

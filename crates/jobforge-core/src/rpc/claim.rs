@@ -26,6 +26,8 @@ pub struct ClaimRequest<'a> {
     pub types: &'a [String],
     /// The most jobs to take.
     pub limit: i32,
+    /// How many of them can start at once: of work under a limit no more are taken.
+    pub free: i32,
     /// The living lease to put them on; without it the database makes one if it hands out anything.
     pub lease_id: Option<Uuid>,
     /// The id for a lease that the claim makes, so that it can be closed though the answer was lost.
@@ -75,6 +77,8 @@ pub struct ClaimedJob {
     pub payload: Payload,
     /// Where its row is.
     pub locator: Locator,
+    /// Whether it was taken under a limit.
+    pub limited: bool,
 }
 
 /// A claim's answer.
@@ -86,10 +90,16 @@ pub struct Claimed {
     pub lease_id: Uuid,
     /// When that lease ends without a beat.
     pub expires_at: Timestamp,
-    /// The tenant to go on after.
+    /// The tenant to go on at, if it is owed something, else after.
     pub turn: Option<Uuid>,
+    /// How many jobs that tenant's visit has left.
+    pub owed: Option<i32>,
     /// Nothing was taken although there is work: others hold it locked.
     pub more: bool,
+    /// There is work that a limit holds back.
+    pub limited: bool,
+    /// When a rate lets more start.
+    pub retry_at: Option<Timestamp>,
 }
 
 /// Takes up to `limit` jobs.
@@ -99,10 +109,10 @@ pub async fn claim_jobs<C: GenericClient>(c: &C, request: &ClaimRequest<'_>) -> 
         .query_typed(
             "select j.lease_id, j.expires_at, j.id, j.solo, j.claim_no, j.tenant_id, j.fence, j.type, j.queue,
                j.priority, j.run_at, j.failures, j.deaths, j.max_attempts, j.timeout_seconds,
-               j.correlation_id, j.traceparent, j.payload, j.locator, j.turn, j.more
+               j.correlation_id, j.traceparent, j.payload, j.locator, j.limited, j.turn, j.owed, j.more, j.retry_at
              from jobforge.claim_jobs(p_worker_id => $1, p_queues => $2, p_types => $3, p_limit => $4,
                p_lease_id => $5, p_lease_seconds => $6, p_window => $7, p_cursor => $8,
-               p_new_lease_id => $9) as j",
+               p_new_lease_id => $9, p_free => $10) as j",
             &[
                 (&request.worker_id, Type::TEXT),
                 (&request.queues, Type::TEXT_ARRAY),
@@ -113,6 +123,7 @@ pub async fn claim_jobs<C: GenericClient>(c: &C, request: &ClaimRequest<'_>) -> 
                 (&request.window, Type::INT4),
                 (&Json(&cursor), Type::JSONB),
                 (&request.new_lease_id, Type::UUID),
+                (&request.free, Type::INT4),
             ],
         )
         .await
@@ -125,7 +136,16 @@ pub async fn claim_jobs<C: GenericClient>(c: &C, request: &ClaimRequest<'_>) -> 
         return Err(Error::shape(OPERATION, "the last row is a job"));
     }
     let mut columns = columns.skip(16);
-    Ok(Claimed { jobs, lease_id, expires_at, turn: columns.take()?, more: columns.take()? })
+    Ok(Claimed {
+        jobs,
+        lease_id,
+        expires_at,
+        limited: columns.take()?,
+        turn: columns.take()?,
+        owed: columns.take()?,
+        more: columns.take()?,
+        retry_at: columns.take()?,
+    })
 }
 
 fn read_job(row: &Row) -> Result<ClaimedJob, Error> {
@@ -149,5 +169,6 @@ fn read_job(row: &Row) -> Result<ClaimedJob, Error> {
         traceparent: columns.take()?,
         payload: columns.json()?,
         locator: columns.take()?,
+        limited: columns.take()?,
     })
 }

@@ -22,6 +22,7 @@ const FIRST_ORDINARY_PRIORITY: i16 = 10;
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Cursor {
     turn: Option<Uuid>,
+    owed: Option<i32>,
     /// The most lately advanced one last.
     marks: Vec<Mark>,
 }
@@ -54,7 +55,9 @@ impl Cursor {
     /// Takes in a claim's answer. One without jobs forgets the positions: with them the database cannot
     /// tell an empty queue from one whose rest is locked.
     pub fn advance(&mut self, claimed: &Claimed) {
-        self.turn = claimed.turn.or(self.turn);
+        if claimed.turn.is_some() {
+            (self.turn, self.owed) = (claimed.turn, claimed.owed);
+        }
         if claimed.jobs.is_empty() {
             self.marks.clear();
         }
@@ -73,10 +76,12 @@ impl Cursor {
     }
 }
 
-/// Per lane how many jobs came and the greatest place among them. Suspects stand outside the lanes.
+/// Per lane how many jobs came and the greatest place among them. Suspects stand outside the lanes, and a limit takes
+/// jobs from the middle of one.
 fn furthest(jobs: &[ClaimedJob]) -> HashMap<Lane, (usize, Timestamp, Uuid)> {
     let mut lanes = HashMap::new();
-    for job in jobs.iter().filter(|job| !job.solo && job.priority >= FIRST_ORDINARY_PRIORITY) {
+    for job in jobs.iter().filter(|job| !job.solo && !job.limited && job.priority >= FIRST_ORDINARY_PRIORITY)
+    {
         let lane = Lane {
             queue: job.queue.clone(),
             job_type: job.job_type.clone(),
@@ -114,12 +119,22 @@ mod tests {
             traceparent: None,
             payload: serde_json::value::to_raw_value(&()).unwrap(),
             locator: Locator { block: 0, offset: 1 },
+            limited: false,
         }
     }
 
     fn claimed(jobs: Vec<ClaimedJob>) -> Claimed {
         let turn = jobs.last().map(|job| job.job.tenant_id);
-        Claimed { jobs, lease_id: Uuid::nil(), expires_at: Timestamp::UNIX_EPOCH, turn, more: false }
+        Claimed {
+            jobs,
+            lease_id: Uuid::nil(),
+            expires_at: Timestamp::UNIX_EPOCH,
+            turn,
+            owed: Some(2),
+            more: false,
+            limited: false,
+            retry_at: None,
+        }
     }
 
     fn batch(tenant: u128, ids: std::ops::Range<u128>) -> Claimed {
@@ -151,9 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn suspects_and_reserved_work_leave_no_mark_and_nothing_forgets() {
+    fn suspects_limited_and_reserved_work_leave_no_mark_and_nothing_forgets() {
         let mut cursor = Cursor::default();
         cursor.advance(&claimed((0..40).map(|id| ClaimedJob { solo: true, ..job(1, id) }).collect()));
+        cursor.advance(&claimed((0..40).map(|id| ClaimedJob { limited: true, ..job(1, id) }).collect()));
         cursor.advance(&claimed((0..40).map(|id| ClaimedJob { priority: 5, ..job(1, id) }).collect()));
         assert!(cursor.marks.is_empty());
         cursor.advance(&batch(1, 0..32));
@@ -171,6 +187,7 @@ mod tests {
             json,
             serde_json::json!({
                 "turn": "00000000-0000-0000-0000-000000000001",
+                "owed": 2,
                 "marks": [{
                     "queue": "default", "type": "test.noop", "priority": 100,
                     "tenant_id": "00000000-0000-0000-0000-000000000001",

@@ -9,7 +9,7 @@ use tokio_postgres::{Client, GenericClient, Row};
 use uuid::Uuid;
 
 use super::new_job::{Enqueued, NewJob, Refusal};
-use super::wire::{Columns, Json, in_order};
+use super::wire::{Columns, Json, Pair, in_order};
 use crate::error::{Code, Error};
 
 /// The most jobs of one batch.
@@ -27,12 +27,12 @@ pub async fn enqueue_job<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) ->
     let tags = tags_json(job);
     let row = c
         .query_typed_one(
-            "with t as materialized (select set_config('app.tenant_id', $1::text, true) as tenant)
-             select e.id, e.status, e.existing, e.run_at
-             from t cross join lateral jobforge.enqueue_job(p_tenant_id => t.tenant::uuid, p_type => $2,
-               p_payload => $3, p_queue => $4, p_priority => $5, p_run_at => $6, p_idempotency_key => $7,
+            "select e.id, e.status, e.existing, e.run_at
+             from jobforge.enqueue_job(p_tenant_id => set_config('app.tenant_id', $1::text, true)::uuid,
+               p_type => $2, p_payload => $3, p_queue => $4, p_priority => $5, p_run_at => $6, p_idempotency_key => $7,
                p_dedupe_key => $8, p_id => $9, p_max_attempts => $10, p_correlation_id => $11,
-               p_traceparent => $12, p_tags => $13, p_source => $14, p_source_ref => $15) as e",
+               p_traceparent => $12, p_tags => $13, p_source => $14, p_source_ref => $15,
+               p_concurrency_key => $16) as e",
             &[
                 (&tenant, Type::UUID),
                 (&job.job_type, Type::TEXT),
@@ -49,6 +49,7 @@ pub async fn enqueue_job<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) ->
                 (&tags.as_deref().map(Json), Type::JSONB),
                 (&job.source, Type::TEXT),
                 (&job.source_ref, Type::TEXT),
+                (&job.concurrency_key, Type::TEXT),
             ],
         )
         .await
@@ -63,15 +64,13 @@ async fn enqueue_plain<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) -> R
     const OPERATION: &str = "enqueue_job";
     let row = c
         .query_typed_one(
-            "select e.id, e.status, e.existing, e.run_at
-             from jobforge.enqueue_job(p_tenant_id => set_config('app.tenant_id', $1::text, true)::uuid,
-               p_type => $2, p_payload => $3) as e",
+            "select jobforge.enqueue_plain(set_config('app.tenant_id', $1::text, true)::uuid, $2, $3)",
             &[(&tenant, Type::UUID), (&job.job_type, Type::TEXT), (&Json(job.payload.get()), Type::JSONB)],
         )
         .await
         .map_err(|error| Error::call(OPERATION, error))?;
-    let mut columns = Columns::of(OPERATION, &row);
-    Ok(enqueued(columns.take()?, columns.take()?, columns.take()?, columns.take()?))
+    let Pair(id, run_at) = Columns::of(OPERATION, &row).take()?;
+    Ok(Enqueued { id, status: "queued".to_owned(), existing: false, run_at })
 }
 
 /// Enqueues up to 10,000 jobs of a tenant in one call, answered in their order. A bad one is refused by
@@ -174,13 +173,12 @@ async fn call_batch<C: GenericClient>(
     let tags: Vec<Option<String>> = jobs.iter().map(|job| tags_json(job)).collect();
     let rows = c
         .query_typed(
-            "with t as materialized (select set_config('app.tenant_id', $1::text, true) as tenant)
-             select e.at, e.id, e.status, e.existing, e.run_at, e.error_code, e.error_reason
-             from t cross join lateral jobforge.enqueue_jobs(p_tenant_id => t.tenant::uuid, p_types => $2,
-               p_payloads => $3, p_queues => $4, p_priorities => $5, p_run_ats => $6,
+            "select e.at, e.id, e.status, e.existing, e.run_at, e.error_code, e.error_reason
+             from jobforge.enqueue_jobs(p_tenant_id => set_config('app.tenant_id', $1::text, true)::uuid,
+               p_types => $2, p_payloads => $3, p_queues => $4, p_priorities => $5, p_run_ats => $6,
                p_idempotency_keys => $7, p_dedupe_keys => $8, p_ids => $9, p_max_attempts => $10,
                p_correlation_ids => $11, p_traceparents => $12, p_tags => $13, p_sources => $14,
-               p_source_refs => $15) as e",
+               p_source_refs => $15, p_concurrency_keys => $16) as e",
             &[
                 (&tenant, Type::UUID),
                 (&jobs.iter().map(|job| job.job_type.as_str()).collect::<Vec<_>>(), Type::TEXT_ARRAY),
@@ -197,6 +195,7 @@ async fn call_batch<C: GenericClient>(
                 (&column(&tags, |tags| tags.as_deref().map(Json)), Type::JSONB_ARRAY),
                 (&column(jobs, |job| job.source.as_deref()), Type::TEXT_ARRAY),
                 (&column(jobs, |job| job.source_ref.as_deref()), Type::TEXT_ARRAY),
+                (&column(jobs, |job| job.concurrency_key.as_deref()), Type::TEXT_ARRAY),
             ],
         )
         .await

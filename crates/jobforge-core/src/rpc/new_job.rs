@@ -40,6 +40,8 @@ pub struct NewJob {
     pub source: Option<String>,
     /// What in the source made it, e.g. a trigger's name.
     pub source_ref: Option<String>,
+    /// Of jobs with the same key only so many run at once as their definition says (one).
+    pub concurrency_key: Option<String>,
 }
 
 impl NewJob {
@@ -69,7 +71,15 @@ impl NewJob {
             tags: Vec::new(),
             source: None,
             source_ref: None,
+            concurrency_key: None,
         }
+    }
+
+    /// Lets it run beside no more jobs of the same key than its definition says.
+    #[must_use]
+    pub fn concurrency_key(mut self, key: impl Into<String>) -> NewJob {
+        self.concurrency_key = Some(key.into());
+        self
     }
 
     /// Puts it into this queue.
@@ -160,7 +170,8 @@ impl NewJob {
     pub(crate) fn is_plain(&self) -> bool {
         let NewJob { job_type: _, payload: _, queue, priority, run_at, idempotency_key, dedupe_key, .. } =
             self;
-        let NewJob { id, max_attempts, correlation_id, traceparent, tags, source, source_ref, .. } = self;
+        let NewJob { id, max_attempts, correlation_id, traceparent, tags, source, source_ref, concurrency_key, .. } =
+            self;
         queue.is_none()
             && priority.is_none()
             && run_at.is_none()
@@ -173,6 +184,7 @@ impl NewJob {
             && tags.is_empty()
             && source.is_none()
             && source_ref.is_none()
+            && concurrency_key.is_none()
     }
 
     /// Why this job cannot even be sent.
@@ -186,6 +198,7 @@ impl NewJob {
             self.traceparent.as_ref(),
             self.source.as_ref(),
             self.source_ref.as_ref(),
+            self.concurrency_key.as_ref(),
         ];
         if texts.into_iter().flatten().chain(&self.tags).any(|text| text.contains('\0')) {
             return Some(Refusal { code: Code::InvalidArgument, reason: "text_nul".to_owned() });

@@ -60,6 +60,7 @@ pub(crate) fn request<'a>(
         queues,
         types,
         limit,
+        free: limit,
         lease_id: None,
         new_lease_id: None,
         lease_seconds: 30,

@@ -33,6 +33,7 @@ async fn jobs_of_a_lost_worker_come_back_when_its_lease_runs_out() {
         queues: &queues,
         types: &types,
         limit: 1,
+        free: 1,
         lease_id: None,
         new_lease_id: None,
         lease_seconds: 1,

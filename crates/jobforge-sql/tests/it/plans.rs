@@ -22,8 +22,10 @@ async fn hold(db: &TestDb, admin: &Client, state: &str) {
     let mut faults = Faults::default();
     rules::claims_walk_their_indexes(&mut faults, db).await;
     rules::lanes_are_walked_one_by_one(&mut faults, db).await;
+    rules::few_jobs_are_taken_at_once(&mut faults, db).await;
     rules::reports_go_by_place_or_key(&mut faults, db).await;
     rules::people_go_by_key(&mut faults, db).await;
+    rules::a_batch_is_stored_in_its_order(&mut faults, db).await;
     rules::lists_walk_the_key_backwards(&mut faults, db).await;
     rules::upkeep_walks_its_indexes(&mut faults, db).await;
     faults.0.sort();
@@ -37,7 +39,7 @@ async fn analyze(admin: &Client) {
 
 /// A few jobs of each kind, so that every statement has something to do; and nobody runs a suspect, so that one is picked.
 async fn sprinkle(admin: &Client) {
-    for (state, count) in [("ready", 80), ("reserved", 3), ("suspect", 3), ("future", 20)] {
+    for (state, count) in [("ready", 120), ("reserved", 3), ("suspect", 3), ("future", 20)] {
         fill(admin, Jobs { count, tenants: 4, kind: NOOP, state }).await;
         fill(admin, Jobs { count, tenants: 4, kind: OTHER, state }).await;
     }

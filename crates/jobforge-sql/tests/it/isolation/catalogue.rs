@@ -92,7 +92,7 @@ async fn keys_start_with_the_tenant(site: &Site) -> Verdict {
         join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id' and not t.attisdropped
         where c.relnamespace = 'jobforge'::regnamespace and i.indisunique and i.indkey[0] <> t.attnum
           and c.relname not in ('logins', 'leases', 'limited_runs')
-          and not (c.relname = 'turn_candidates' and t.attnum = any (i.indkey))
+          and not (c.relname in ('turn_candidates', 'key_turns') and t.attnum = any (i.indkey))
         union all
         select k.conname from pg_constraint k
         where k.connamespace = 'jobforge'::regnamespace and k.contype = 'f'";
@@ -106,7 +106,7 @@ async fn tenants_tables_have_all_their_policies(site: &Site) -> Verdict {
         join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id' and not t.attisdropped
         cross join (values ('tenant_rows', true), ('login_bound', false), ('sys_all', true)) as w(policy, permissive)
         where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-          and c.relname not in ('logins', 'leases', 'turn_candidates', 'limited_runs', 'pending_counts')
+          and c.relname not in ('logins', 'leases', 'turn_candidates', 'key_turns', 'limited_runs', 'pending_counts')
           and not exists (select from pg_policy p where p.polrelid = c.oid and p.polname = w.policy
             and p.polcmd = '*' and p.polpermissive = w.permissive)
         union all

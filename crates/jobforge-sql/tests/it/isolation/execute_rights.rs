@@ -18,6 +18,7 @@ const TENANT: &[&str] = &[
     "cancel_job",
     "enqueue_job",
     "enqueue_jobs",
+    "enqueue_plain",
     "get_job",
     "list_attempts",
     "list_jobs",

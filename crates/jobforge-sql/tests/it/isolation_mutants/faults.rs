@@ -245,6 +245,13 @@ pub(crate) const LOGINS: &[Mutant] = &[
         caught_by: &["it_claims_only_its_tenants_jobs", "it_claims_no_reserved_or_suspect_job_of_another"],
     },
     Mutant {
+        name: "a bound worker takes all that is ready where that is little",
+        file: "20_claim.sql",
+        from: "elsif v_session.tenant_id is null then",
+        to: "else",
+        caught_by: &["it_claims_only_its_tenants_jobs", "it_claims_no_reserved_or_suspect_job_of_another"],
+    },
+    Mutant {
         name: "a bound worker takes everybody's reserved and suspect jobs",
         file: "21_claim_apart.sql",
         from: "and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)",

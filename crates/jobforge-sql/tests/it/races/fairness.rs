@@ -6,7 +6,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::stage::{Stage, refusal};
-use crate::schema::calls::{Claim, ClaimOptions, act_for, claim_with, enqueue_many, enqueue_with};
+use crate::schema::calls::{Claim, ClaimOptions, Held, act_for, claim_with, enqueue_many, enqueue_with};
 use crate::schema::{NOOP, TENANT_A, TENANT_B};
 
 /// Claims as one worker does, each from where the last one stopped.
@@ -152,4 +152,18 @@ async fn paused_tenants_start_nothing_and_stand_in_nobodys_way() {
         got.extend(claimer.claim(10).await.jobs.iter().map(|job| job.id));
     }
     assert_eq!(got, [id]);
+}
+
+/// Where everything could be taken at once, a paused tenant's jobs stay all the same.
+#[tokio::test]
+async fn of_few_jobs_a_paused_tenants_stay() {
+    let stage = Stage::set().await;
+    let (id, _) = enqueue_with(stage.app.client(), TENANT_B, NOOP, "'{}'").await.unwrap();
+    let (paused, _) = enqueue_with(stage.app.client(), TENANT_A, NOOP, "'{}'").await.unwrap();
+    let pause = "update jobforge.tenants set paused_at = jobforge.clock() where id = $1";
+    stage.meddle(pause, &[&TENANT_A]).await;
+    let ids = |jobs: Vec<Held>| jobs.iter().map(|job| job.id).collect::<Vec<_>>();
+    assert_eq!(ids(stage.claim(10).await), [id]);
+    stage.meddle("update jobforge.tenants set paused_at = null where id = $1", &[&TENANT_A]).await;
+    assert_eq!(ids(stage.claim(10).await), [paused]);
 }

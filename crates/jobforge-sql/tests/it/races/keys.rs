@@ -153,7 +153,7 @@ async fn made_ids_are_of_version_7_at_the_clocks_time_and_in_input_order() {
 #[tokio::test]
 async fn a_clients_id_must_be_of_version_7_and_recent_and_is_made_once() {
     let stage = Stage::set().await;
-    let made = "select jobforge.make_id(jobforge.id_base(jobforge.clock() - make_interval(days => $1)), 1)";
+    let made = "select jobforge.make_id(jobforge.id_base(jobforge.clock() - make_interval(days => $1)), jobforge.id_tail(), 1)";
     let id: Uuid = stage.admin.query_one(made, &[&0]).await.unwrap().get(0);
     let old: Uuid = stage.admin.query_one(made, &[&2]).await.unwrap().get(0);
     let sql = "select id, existing, status from jobforge.enqueue_job($1, 'test.noop', $3, p_id => $2)";

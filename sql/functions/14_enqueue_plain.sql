@@ -1,0 +1,40 @@
+-- owner: jf_fn
+-- Plain enqueues: one job that needs no more than its definition, in one statement.
+
+create or replace function jobforge.enqueue_plain(
+  p_tenant_id uuid, p_type text, p_payload jsonb, out id uuid, out run_at timestamptz)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_now timestamptz := jobforge.clock();
+  v_id uuid := jobforge.make_id(jobforge.id_base(v_now), jobforge.id_tail(), 0);
+begin
+  -- Returning nothing: for rows that are returned, the policies of reading are asked too.
+  insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention, queue, type,
+    payload, source)
+  select p_tenant_id, v_id, v_now, v_now, d.max_attempts, d.priority, true, 'queued', d.retention, d.queue, d.key, p_payload,
+    'manual'
+  from jobforge.definitions d
+  where d.key = p_type and d.is_active and jobforge.payload_problem(p_payload) is null
+    and p_tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid
+    and exists (select from jobforge.tenants t where t.id = p_tenant_id and t.max_pending is null and t.retention is null)
+    and exists (select from jobforge.logins l where l.role_name = session_user::text
+                and (l.tenant_id is null or l.tenant_id = p_tenant_id))
+    and case when exists (select from jobforge.sleepers s
+                          where s.expires_at > v_now and d.key = any (s.types) and d.queue = any (s.queues))
+      then pg_notify('jobforge_wake', '') is not null else true end;
+  if found then
+    id := v_id; run_at := v_now;
+  else
+    -- Whatever is wrong with it, the batch form finds and says. With a source it does not come back here.
+    select e.id, e.run_at into id, run_at
+    from jobforge.enqueue_job(p_tenant_id, p_type, p_payload, p_source => 'manual') as e;
+  end if;
+end
+$$;
+comment on function jobforge.enqueue_plain(uuid, text, jsonb) is
+  'Enqueues one job that asks for nothing but its definition''s defaults: enqueue_job without its options.';
+grant execute on function jobforge.enqueue_plain(uuid, text, jsonb) to jf_tenant, jf_operator;
