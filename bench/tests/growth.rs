@@ -29,7 +29,11 @@ fn quick_run_measures_every_scenario_for_what_it_is() {
         ("idle", 10, 0),
     ] {
         let evidence = evidence(&report, scenario);
-        assert_eq!((evidence["before"].as_i64(), evidence["after"].as_i64()), (Some(before), Some(after)), "{scenario}");
+        assert_eq!(
+            (evidence["before"].as_i64(), evidence["after"].as_i64()),
+            (Some(before), Some(after)),
+            "{scenario}"
+        );
     }
     for scenario in ["history", "future", "other-type", "running", "paused"] {
         assert_eq!(evidence(&report, scenario)["drained"].as_i64(), Some(JOBS), "{scenario}");
@@ -76,7 +80,10 @@ fn run(directory: &Path) -> (Value, String) {
 
 fn evidence<'a>(report: &'a Value, scenario: &str) -> &'a Value {
     let evidence = report["findings"]["evidence"].as_array().expect("the report has its evidence");
-    evidence.iter().find(|evidence| evidence["scenario"] == scenario).unwrap_or_else(|| panic!("no {scenario}"))
+    evidence
+        .iter()
+        .find(|evidence| evidence["scenario"] == scenario)
+        .unwrap_or_else(|| panic!("no {scenario}"))
 }
 
 /// Each bound that can be judged is, in words.
