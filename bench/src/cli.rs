@@ -58,11 +58,11 @@ pub struct Cli {
     #[arg(long, value_parser = positive)]
     scale: Option<f64>,
 
-    /// How long W6 holds a snapshot [default: 300, with --quick: 2]
+    /// How long W6 holds a snapshot [default: 300, with --quick: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     held_seconds: Option<u32>,
 
-    /// How long W8 looks on [default: 60, with --quick: 2]
+    /// How long W8 looks on [default: 60, with --quick: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     idle_seconds: Option<u32>,
 
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!((full.scale, full.held_seconds, full.idle_seconds), (1.0, 300, 60));
         let small =
             plan("--only W6 --quick --scale 0.5 --held-seconds 7 --scenarios backlog,at-limit").growth;
-        assert_eq!((small.scale, small.held_seconds, small.idle_seconds), (0.5, 7, 2));
+        assert_eq!((small.scale, small.held_seconds, small.idle_seconds), (0.5, 7, 1));
         assert_eq!(small.scenarios, vec![Scenario::Backlog, Scenario::AtLimit]);
     }
 

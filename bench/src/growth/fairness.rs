@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::ground::{Ground, Site};
+use super::ground::{Ground, Site, id_of};
 use super::scenario::count;
 use super::standing::DONE;
 use super::{Evidence, Found, Scenario};
@@ -197,13 +197,16 @@ async fn wait(site: &Site<'_>, tenants: &[Uuid], jobs: usize, priority: i16) -> 
     let jobs = i32::try_from(jobs)?;
     admin
         .execute_typed(
-            "with known as (
+            &format!(
+                "with known as (
                insert into jobforge.tenants (id, name) select t, 'sharing' from unnest($1) as t on conflict do nothing)
              insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status,
                retention, queue, type, payload, source)
-             select $1[n % cardinality($1) + 1], jobforge.make_id(jobforge.id_base(now()), n), now(), now(), 5, $3, true,
-               'queued', 'week', 'default', $4, '{\"a\": 1}', 'manual'
+             select $1[n % cardinality($1) + 1], {}, now(), now(), 5, $3, true,
+               'queued', 'week', 'default', $4, '{{\"a\": 1}}', 'manual'
              from generate_series(1, $2) as n",
+                id_of("n")
+            ),
             &[
                 (&tenants, Type::UUID_ARRAY),
                 (&jobs, Type::INT4),

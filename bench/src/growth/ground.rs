@@ -12,6 +12,14 @@ use crate::payload::{Payload, Size};
 use crate::postgres_cpu::Postmaster;
 use crate::server::{Database, Server};
 
+/// The id of the row whose number an expression names: of this moment, and in the order of the numbers.
+pub fn id_of(number: &str) -> String {
+    format!(
+        "(lpad(to_hex((extract(epoch from now()) * 1000)::bigint + ({number}) / 4096), 12, '0') || '7'
+         || lpad(to_hex(({number}) % 4096), 3, '0') || '8000' || substr(md5(random()::text), 1, 12))::uuid"
+    )
+}
+
 /// What all scenarios share.
 pub struct Ground<'a> {
     pub server: &'a Server,

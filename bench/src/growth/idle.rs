@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use futures_util::future::{join_all, try_join_all};
 use jobforge_scheduler::{Scheduler, SchedulerConfig};
 use jobforge_worker::{Context as JobContext, Outcome, Worker, WorkerHandle};
@@ -20,8 +20,11 @@ use crate::postgres_cpu::own_cpu_seconds;
 
 const WORKERS: usize = 10;
 
-/// Until everybody sleeps and backends have reported what they did before, which they do within ten seconds.
+/// Until backends have reported what they did before they fell asleep, which they do within ten seconds.
 const SETTLING: Duration = Duration::from_secs(12);
+
+/// How long workers may take to fall asleep before the run is called broken.
+const ASLEEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 const QUERIES: &[Bound] = &[metric::bound(Against::Nothing, Limit::AtMost(2.0))];
 const CORE: &[Bound] = &[metric::bound(Against::Nothing, Limit::AtMost(1.0))];
@@ -38,6 +41,7 @@ pub async fn measure(ground: &Ground<'_>) -> Result<Found> {
     .await?;
     let workers = try_join_all((0..WORKERS).map(|_| idle_worker(&site))).await?;
     scheduler.settled().await;
+    all_asleep(&site).await?;
     sleep(SETTLING.min(seconds)).await;
 
     let meter = Meter::start(ground.server, ground.postmaster.as_ref(), &site.database).await?;
@@ -67,6 +71,15 @@ pub async fn measure(ground: &Ground<'_>) -> Result<Found> {
 }
 
 const SLEEPERS: &str = "select count(*) from jobforge.sleepers";
+
+async fn all_asleep(site: &Site<'_>) -> Result<()> {
+    let deadline = Instant::now() + ASLEEP_TIMEOUT;
+    while site.count(SLEEPERS).await? < WORKERS as i64 {
+        ensure!(Instant::now() < deadline, "not all workers fell asleep on an empty queue");
+        sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
 
 async fn idle_worker(site: &Site<'_>) -> Result<WorkerHandle> {
     let worker = Worker::builder(site.jobforge.worker_config()?)

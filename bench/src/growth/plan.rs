@@ -34,7 +34,7 @@ impl GrowthPlan {
 
 impl GrowthSizes {
     pub const FULL: Self = Self { scale: 1.0, held_seconds: 300, held_rate_per_s: 2_000, idle_seconds: 60 };
-    pub const QUICK: Self = Self { scale: 0.002, held_seconds: 2, held_rate_per_s: 200, idle_seconds: 2 };
+    pub const QUICK: Self = Self { scale: 0.002, held_seconds: 1, held_rate_per_s: 200, idle_seconds: 1 };
 }
 
 #[cfg(test)]

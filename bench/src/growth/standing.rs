@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::ground::Ground;
+use super::ground::{Ground, id_of};
 use super::{Evidence, Found, Scenario};
 use crate::cli::Plan;
 use crate::contenders::jobforge::TYPE;
@@ -128,24 +128,26 @@ fn tenants(tenants: usize) -> String {
 }
 
 fn held(held: usize) -> String {
+    let id = id_of(&format!("i * {HELD_WAITING} + k"));
     tenants(held)
         + &format!(
             "insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status,
                retention, queue, type, payload, source)
-             select {TENANT_OF_I}, jobforge.make_id(jobforge.id_base(now()), i * {HELD_WAITING} + k), now(), now(), 5,
+             select {TENANT_OF_I}, {id}, now(), now(), 5,
                100, true, 'queued', 'week', 'default', '{TYPE}', '{{\"a\": 1}}', 'manual'
              from generate_series(1, {HELD_WAITING}) as k, generate_series(1, {held}) as i;"
         )
 }
 
 fn history(rows: usize) -> String {
+    let id = id_of("n");
     format!(
         "insert into jobforge.tenants (id, name)
          select {TENANT_OF_I}, 'other' from generate_series(1, 999) as i;
          insert into jobforge.job_history (tenant_id, id, run_at, created_at, started_at, finished_at, fence, failures,
            deaths, max_attempts, priority, status, retention, queue, type, payload, source)
          select coalesce(t.id, (select id from jobforge.tenants where name = 'bench')),
-           jobforge.make_id(jobforge.id_base(now() - interval '1 minute'), n), now(), now(), now(), now(), 1, 0, 0::smallint,
+           {id}, now(), now(), now(), now(), 1, 0, 0::smallint,
            5, 100, 'succeeded', 'week', 'default', '{TYPE}', '{{\"a\": 1}}', 'manual'
          from generate_series(1, {rows}) as n
          left join (select i, {TENANT_OF_I} as id from generate_series(1, 999) as i) as t on t.i = n % 1000;"
@@ -153,10 +155,11 @@ fn history(rows: usize) -> String {
 }
 
 fn future(rows: usize, tenants: usize) -> String {
+    let id = id_of("n");
     format!(
         "insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention,
            queue, type, payload, source)
-         select t.id, jobforge.make_id(jobforge.id_base(now()), n), now() + interval '1 hour' + n * interval '1 ms',
+         select t.id, {id}, now() + interval '1 hour' + n * interval '1 ms',
            now(), 5, 100, false, 'queued', 'week', 'default', '{TYPE}', '{{\"a\": 1}}', 'manual'
          from generate_series(1, {rows}) as n
          join (select i, {TENANT_OF_I} as id from generate_series(1, {tenants}) as i) as t on t.i = n % {tenants} + 1;"
@@ -164,11 +167,12 @@ fn future(rows: usize, tenants: usize) -> String {
 }
 
 fn other_type(rows: usize) -> String {
+    let id = id_of("n");
     format!(
         "select jobforge.upsert_definition(p_key => 'bench.other');
          insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention,
            queue, type, payload, source)
-         select t.id, jobforge.make_id(jobforge.id_base(now()), n), now(), now(), 5, 100, true, 'queued', 'week',
+         select t.id, {id}, now(), now(), 5, 100, true, 'queued', 'week',
            'default', 'bench.other', '{{\"a\": 1}}', 'manual'
          from jobforge.tenants t, generate_series(1, {rows}) as n where t.name = 'bench';"
     )
@@ -176,6 +180,7 @@ fn other_type(rows: usize) -> String {
 
 /// Jobs of the tenant that an expression over `i` names, on ten leases of a worker elsewhere.
 fn running(rows: usize, tenant: &str) -> String {
+    let id = id_of("i");
     format!(
         "insert into jobforge.workers (worker_id, started_at, last_seen) values ('elsewhere', now(), now());
          insert into jobforge.leases (id, worker_no, window_size, ttl_seconds, created_at, beat_at, expires_at)
@@ -183,7 +188,7 @@ fn running(rows: usize, tenant: &str) -> String {
          from jobforge.workers w, generate_series(0, 9) as l;
          insert into jobforge.jobs (tenant_id, id, lease_id, run_at, created_at, started_at, fence, worker_no,
            max_attempts, priority, ready, status, retention, queue, type, payload, source)
-         select {tenant}, jobforge.make_id(jobforge.id_base(now() - interval '1 minute'), i), md5('lease ' || i % 10)::uuid,
+         select {tenant}, {id}, md5('lease ' || i % 10)::uuid,
            now(), now(), now(), 1, w.no, 5, 100, false, 'running', 'week', 'default', '{TYPE}', '{{\"a\": 1}}', 'manual'
          from jobforge.workers w, generate_series(1, {rows}) as i;
          insert into jobforge.lease_claims (lease_id, tenant_ids, job_ids)
