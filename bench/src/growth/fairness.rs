@@ -67,7 +67,7 @@ pub async fn tenants(ground: &Ground<'_>) -> Result<Found> {
             let mut portions: Vec<f64> = drained.starts.values().map(|starts| *starts as f64).collect();
             portions.resize(tenants, 0.0);
             let index = jain(&portions).context("nothing was started")?;
-            found.samples.push((figure(format!("{name} equal tenants: Jain's index"), "", &[]), index));
+            found.samples.push((figure(format!("{name} equal tenants: Jain's index"), "of 1", &[]), index));
         }
         found.evidence = Some(evidence);
     }
