@@ -24,8 +24,6 @@ fn quick_run_measures_every_scenario_for_what_it_is() {
         ("other-type", MILLION, MILLION),
         ("running", TENANTS, TENANTS),
         ("paused", TENANTS - 1, TENANTS - 1),
-        ("tenants", TENANTS, TENANTS),
-        ("weights", 3, 3),
         ("idle", 10, 0),
     ] {
         let evidence = evidence(&report, scenario);
@@ -40,14 +38,19 @@ fn quick_run_measures_every_scenario_for_what_it_is() {
         assert_eq!(evidence(&report, scenario)["strays"].as_i64(), Some(0), "{scenario}");
     }
 
+    // So few that the worker may have done the rest before it was told to stop.
+    for (scenario, tenants) in [("tenants", TENANTS), ("weights", 3), ("at-limit", TENANTS - 1)] {
+        let evidence = evidence(&report, scenario);
+        assert_eq!(evidence["before"].as_i64(), Some(tenants), "{scenario}");
+        assert!(evidence["drained"].as_i64() >= Some(JOBS), "{evidence}");
+    }
+    let at_limit = evidence(&report, "at-limit");
+    assert_eq!(at_limit["strays"].as_i64(), Some(0), "limits were not kept: {at_limit}");
+
     let backlog = evidence(&report, "backlog");
     let [before, after, drained] = ["before", "after", "drained"].map(|name| backlog[name].as_i64().unwrap());
     assert_eq!(before, JOBS + MILLION);
     assert!(drained >= JOBS && after == before - drained, "{backlog}");
-
-    let at_limit = evidence(&report, "at-limit");
-    assert_eq!(at_limit["before"].as_i64(), Some(TENANTS - 1));
-    assert!(at_limit["drained"].as_i64() >= Some(JOBS), "{at_limit}");
 
     let snapshot = evidence(&report, "snapshot");
     assert!(snapshot["before"].as_i64() > Some(0), "no snapshot was held: {snapshot}");
