@@ -1,7 +1,7 @@
 # The commands of this repository. Each target is a line or two; what needs more lives in scripts/ or xtask/.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint tidy snapshot bench acceptance deny ci clean
+.PHONY: help build run test lint tidy snapshot bench bench-growth acceptance deny ci clean
 
 # Debian keeps pgbouncer in /usr/sbin, which is not on an ordinary user's PATH; the tests start it by name.
 export PATH := $(PATH):/usr/sbin
@@ -10,7 +10,7 @@ export PATH := $(PATH):/usr/sbin
 NEXTEST_PROFILE := $(if $(CI),ci,default)
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the executable: target/release/jobforge
 	cargo build --release -p jobforge
@@ -44,6 +44,10 @@ snapshot: ## Write the schema's snapshot anew: sql/schema.snapshot.sql
 bench: ## Run the benchmarks: make bench ARGS="..."
 	@scripts/setup run
 	cd bench && cargo run --release -- $(ARGS)
+
+bench-growth: ## W6 to W8, half an hour and 15 GB of disk: growth, fairness, idling; redraws docs/bench
+	@scripts/setup run
+	cd bench && cargo run --release -- --only W6,W7,W8 --plots ../docs/bench --json ../docs/bench/growth.json $(ARGS)
 
 acceptance: build ## Run every story in acceptance/ against the built executable
 	acceptance/run

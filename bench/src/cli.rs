@@ -6,10 +6,12 @@ use std::time::Duration;
 use clap::Parser;
 use serde::Serialize;
 
+use crate::growth::{GrowthPlan, GrowthSizes, Scenario};
 use crate::metric::Workload;
 use crate::payload::Size;
 
-/// Measures JobForge, the raw-SQL limit and graphile_worker, interleaved on one Postgres.
+/// Measures JobForge, the raw-SQL limit and graphile_worker, interleaved on one Postgres; and with --only W6,W7,W8
+/// JobForge against itself: growth, fairness, idling.
 ///
 /// Tables go to stdout, progress to stderr, all samples to a JSON file.
 #[derive(Debug, Parser)]
@@ -48,6 +50,26 @@ pub struct Cli {
     #[arg(long)]
     quick: bool,
 
+    /// Of W6 to W8 only these
+    #[arg(long, value_delimiter = ',')]
+    scenarios: Vec<Scenario>,
+
+    /// What W6 and W7 multiply the rows and tenants that stand around with [default: 1, with --quick: 0.002]
+    #[arg(long, value_parser = positive)]
+    scale: Option<f64>,
+
+    /// How long W6 holds a snapshot [default: 300, with --quick: 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    held_seconds: Option<u32>,
+
+    /// How long W8 looks on [default: 60, with --quick: 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    idle_seconds: Option<u32>,
+
+    /// Draw W6 and W7 into this directory
+    #[arg(long)]
+    pub plots: Option<PathBuf>,
+
     /// Where the samples go [default: a file named after the time, in bench/results]
     #[arg(long)]
     pub json: Option<PathBuf>,
@@ -65,22 +87,35 @@ pub struct Plan {
     pub pickup_seconds: u32,
     pub workloads: Vec<Workload>,
     pub payloads: Vec<Size>,
+    pub growth: GrowthPlan,
 }
 
 impl Cli {
     pub fn plan(&self) -> Plan {
         let size = if self.quick { QUICK } else { FULL };
-        let all = [Workload::W1, Workload::W2, Workload::W3, Workload::W4, Workload::W5];
+        let growth = size.growth;
         Plan {
             runs: self.runs.unwrap_or(size.runs),
             jobs: self.jobs.unwrap_or(size.jobs) as usize,
             single_time: size.single_time,
             pickup_rate_per_s: 50,
             pickup_seconds: size.pickup_seconds,
-            workloads: if self.only.is_empty() { all.to_vec() } else { self.only.clone() },
+            workloads: if self.only.is_empty() { Workload::COMPARED.to_vec() } else { self.only.clone() },
             payloads: self.payload.clone(),
+            growth: GrowthPlan {
+                scale: self.scale.unwrap_or(growth.scale),
+                held_seconds: self.held_seconds.unwrap_or(growth.held_seconds),
+                held_rate_per_s: growth.held_rate_per_s,
+                idle_seconds: self.idle_seconds.unwrap_or(growth.idle_seconds),
+                scenarios: self.scenarios.clone(),
+            },
         }
     }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| format!("{text} is not a number"))?;
+    if number > 0.0 && number.is_finite() { Ok(number) } else { Err("must be more than 0".to_owned()) }
 }
 
 struct Sizes {
@@ -88,12 +123,24 @@ struct Sizes {
     jobs: u32,
     single_time: Duration,
     pickup_seconds: u32,
+    growth: GrowthSizes,
 }
 
-const FULL: Sizes = Sizes { runs: 3, jobs: 100_000, single_time: Duration::from_secs(3), pickup_seconds: 20 };
+const FULL: Sizes = Sizes {
+    runs: 3,
+    jobs: 100_000,
+    single_time: Duration::from_secs(3),
+    pickup_seconds: 20,
+    growth: GrowthSizes::FULL,
+};
 
-const QUICK: Sizes =
-    Sizes { runs: 1, jobs: 2_000, single_time: Duration::from_millis(300), pickup_seconds: 2 };
+const QUICK: Sizes = Sizes {
+    runs: 1,
+    jobs: 2_000,
+    single_time: Duration::from_millis(300),
+    pickup_seconds: 2,
+    growth: GrowthSizes::QUICK,
+};
 
 #[cfg(test)]
 mod tests {
@@ -118,5 +165,32 @@ mod tests {
         assert_eq!((plan.runs, plan.jobs), (2, 2_000));
         assert_eq!(plan.workloads, vec![Workload::W3, Workload::W4]);
         assert_eq!(plan.payloads, vec![Size::Small, Size::OneKib]);
+    }
+
+    #[test]
+    fn growth_is_full_unless_asked_to_shrink() {
+        let full = plan("--only W6,w8").growth;
+        assert_eq!((full.scale, full.held_seconds, full.idle_seconds), (1.0, 300, 60));
+        let small =
+            plan("--only W6 --quick --scale 0.5 --held-seconds 7 --scenarios backlog,at-limit").growth;
+        assert_eq!((small.scale, small.held_seconds, small.idle_seconds), (0.5, 7, 1));
+        assert_eq!(small.scenarios, vec![Scenario::Backlog, Scenario::AtLimit]);
+    }
+
+    #[test]
+    fn scenarios_are_those_of_the_workloads_asked_for() {
+        assert_eq!(Scenario::wanted(&plan("")), vec![], "they take long: never by default");
+        assert_eq!(Scenario::wanted(&plan("--only W8")), vec![Scenario::Idle]);
+        assert_eq!(Scenario::wanted(&plan("--only W6,W7,W8")).len(), 12);
+        let chosen = plan("--only W6,W7 --scenarios weights,idle");
+        assert_eq!(Scenario::wanted(&chosen), vec![Scenario::Weights]);
+    }
+
+    #[test]
+    fn scale_of_nothing_is_refused() {
+        for scale in ["0", "-1", "inf", "much"] {
+            let arguments = ["jobforge-bench".to_owned(), format!("--scale={scale}")];
+            assert!(Cli::try_parse_from(arguments).is_err(), "{scale}");
+        }
     }
 }

@@ -39,6 +39,11 @@ impl<'a> Meter<'a> {
 
     pub async fn stop(self) -> Result<Cost> {
         self.server.wait_until_unused(self.database).await?;
+        self.so_far().await
+    }
+
+    /// What the backends that stay connected have reported by now, which may lag by some seconds.
+    pub async fn so_far(&self) -> Result<Cost> {
         let after = read(self.server, self.postmaster, self.database).await?;
         Ok(Cost {
             wal_bytes: after.wal_bytes - self.before.wal_bytes,

@@ -6,9 +6,11 @@ mod connection;
 mod contenders;
 mod cost;
 mod figures;
+mod growth;
 mod metric;
 mod payload;
 mod pickup;
+mod plot;
 mod postgres_cpu;
 mod private_postgres;
 mod report;
@@ -26,6 +28,7 @@ use tokio::task::spawn_blocking;
 
 use crate::cli::Cli;
 use crate::contenders::Contender;
+use crate::metric::Workload;
 use crate::private_postgres::PrivatePostgres;
 use crate::report::{ContenderSettings, Report};
 use crate::server::Server;
@@ -49,16 +52,23 @@ async fn bench(cli: &Cli) -> Result<()> {
     let (_private, url) = postgres(cli).await?;
     let server = Server::connect(&url).await?;
     let postgres = server.settings().await?;
-    let figures = tournament::run(&plan, &server, &mut contenders).await?;
+    let mut figures = tournament::run(&plan, &server, &mut contenders).await?;
+    let findings = growth::run(&plan, &server, &mut figures).await?;
     let contenders = contenders.iter().map(|contender| ContenderSettings::of(contender.as_ref())).collect();
-    let report = Report { started_at: started_at.to_string(), plan, postgres, contenders, figures };
+    let report = Report { started_at: started_at.to_string(), plan, postgres, contenders, figures, findings };
 
     println!("{}", report.settings());
     for payload in &report.plan.payloads {
         println!("\nPayload {}, runs: {}, median (min–max)", payload.label(), report.plan.runs);
         println!("{}", report.table(*payload));
     }
+    for stray in report.findings.strays() {
+        println!("{stray}");
+    }
     report.write(&path)?;
+    if let Some(directory) = &cli.plots {
+        growth::write_plots(directory, &report)?;
+    }
     eprintln!("samples: {}", path.display());
     Ok(())
 }
@@ -84,8 +94,11 @@ fn chosen(cli: &Cli) -> Result<Vec<Box<dyn Contender>>> {
             known.join(", ")
         );
     }
+    let compares = cli.plan().workloads.iter().any(|workload| Workload::COMPARED.contains(workload));
     contenders.retain(|contender| {
-        cli.contenders.is_empty() || cli.contenders.iter().any(|name| name == contender.name())
+        let chosen = cli.contenders.is_empty() || cli.contenders.iter().any(|name| name == contender.name());
+        // Growth is JobForge's alone.
+        if compares { chosen } else { contender.name() == "jobforge" }
     });
     Ok(contenders)
 }

@@ -14,6 +14,15 @@ pub enum Workload {
     W3,
     W4,
     W5,
+    W6,
+    W7,
+    W8,
+}
+
+impl Workload {
+    /// Those that compare contenders; the others measure JobForge against itself.
+    pub const COMPARED: [Workload; 5] =
+        [Workload::W1, Workload::W2, Workload::W3, Workload::W4, Workload::W5];
 }
 
 /// What one figure measures.
@@ -59,7 +68,7 @@ impl Limit {
 const RAW: Against = Against::Contender("raw");
 const GRAPHILE: Against = Against::Contender("graphile");
 
-const fn bound(against: Against, limit: Limit) -> Bound {
+pub const fn bound(against: Against, limit: Limit) -> Bound {
     Bound { against, limit }
 }
 
@@ -98,6 +107,11 @@ pub const PICKUP_MAX: Metric = metric(Workload::W4, "pickup max", "ms", &[]);
 /// A bulk enqueue in one of the ways that are not the contender's best.
 pub fn bulk_by(method: &str) -> Metric {
     Metric { name: Cow::Owned(format!("bulk enqueue by {method}")), bounds: &[], ..BULK }
+}
+
+/// A figure whose name tells the sizes it was measured with.
+pub fn named(workload: Workload, name: String, unit: &'static str, bounds: &'static [Bound]) -> Metric {
+    Metric { workload, name: Cow::Owned(name), unit, bounds }
 }
 
 /// The costs of one kind of phase, per job.

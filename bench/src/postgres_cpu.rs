@@ -1,4 +1,4 @@
-//! CPU time of a local Postgres, from /proc.
+//! CPU time of a local Postgres, and of this process, from /proc.
 //!
 //! The postmaster's own time, plus that of its children alive, plus that of its children gone (the kernel adds an
 //! ended child's time to its parent). A child that ends between the two readings of one sum is missed or counted
@@ -65,6 +65,14 @@ impl Postmaster {
         ticks += postmaster.own_ticks + postmaster.ended_children_ticks;
         Ok(ticks as f64 / self.ticks_per_second)
     }
+}
+
+/// CPU seconds of this process, in which workers and schedulers run that a workload starts.
+pub fn own_cpu_seconds() -> Result<f64> {
+    let line = fs::read_to_string("/proc/self/stat").context("reading this process's time")?;
+    let stat = parse(&line).context("this process's stat has an unknown form")?;
+    let ticks_per_second = sysconf(SysconfVar::CLK_TCK)?.context("the clock's tick is not known")?;
+    Ok(stat.own_ticks as f64 / ticks_per_second as f64)
 }
 
 /// The command stands in parentheses and may hold spaces and parentheses itself, so the fields are counted from

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::cli::Plan;
 use crate::contenders::Contender;
 use crate::figures::Figures;
+use crate::growth::Findings;
 use crate::metric::{Against, Limit, Metric};
 use crate::payload::Size;
 use crate::server;
@@ -23,6 +24,7 @@ pub struct Report {
     pub postgres: Vec<server::Setting>,
     pub contenders: Vec<ContenderSettings>,
     pub figures: Figures,
+    pub findings: Findings,
 }
 
 #[derive(Debug, Serialize)]
@@ -97,7 +99,7 @@ impl Report {
             Against::Contender(other) => self.figures.ratio(payload, metric, (self.subject(), other)),
         };
         let judged = metric.bounds.iter().filter_map(|bound| {
-            let verdict = if bound.limit.holds(judge(bound.against)?.median) { "yes" } else { "NO" };
+            let verdict = if bound.limit.holds(judge(bound.against)?.median) { "holds" } else { "SHORT" };
             let (sign, limit) = match bound.limit {
                 Limit::AtLeast(limit) => ("≥", limit),
                 Limit::AtMost(limit) => ("≤", limit),
@@ -159,11 +161,12 @@ mod tests {
             postgres: Vec::new(),
             contenders: ["jobforge", "raw", "graphile"].map(contender).into(),
             figures: Figures::default(),
+            findings: Findings::default(),
         };
         for (name, rate) in [("jobforge", 60.0), ("raw", 100.0), ("graphile", 50.0)] {
             report.figures.record(Size::Small, &DRAIN, name, rate);
         }
-        assert_eq!(report.bounds(Size::Small, &DRAIN), "≥ 1.2 graphile: yes\n≥ 0.7 raw: NO");
+        assert_eq!(report.bounds(Size::Small, &DRAIN), "≥ 1.2 graphile: holds\n≥ 0.7 raw: SHORT");
         let table = report.table(Size::Small).to_string();
         assert!(table.contains("jobforge / graphile") && table.contains("0.6000"), "{table}");
 

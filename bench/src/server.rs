@@ -87,6 +87,20 @@ impl Server {
         Ok(database)
     }
 
+    /// A copy of a database that nobody is connected to; what had its name before is gone.
+    pub async fn copy_database(&self, original: &Database, name: &str) -> Result<Database> {
+        let mut url = self.url.clone();
+        url.set_path(name);
+        let database = Database { name: name.to_owned(), url: url.into() };
+        self.drop_database(&database).await?;
+        self.wait_until_unused(original).await?;
+        self.admin
+            .batch_execute(&format!("create database {name} template {}", original.name))
+            .await
+            .with_context(|| format!("copying the database {}", original.name))?;
+        Ok(database)
+    }
+
     pub async fn drop_database(&self, database: &Database) -> Result<()> {
         self.admin
             .batch_execute(&format!("drop database if exists {} with (force)", database.name))
@@ -100,10 +114,14 @@ impl Server {
     /// To be called while nobody is connected; nobody is when it returns, so that its own transactions are
     /// reported before anyone counts.
     pub async fn settle(&self, database: &Database) -> Result<()> {
+        self.refresh(database).await?;
+        self.wait_until_unused(database).await
+    }
+
+    /// As [`Self::settle`], while somebody stays connected.
+    pub async fn refresh(&self, database: &Database) -> Result<()> {
         let client = connect(&database.url).await?;
         client.batch_execute("vacuum analyze").await.context("vacuuming before a measurement")?;
-        drop(client);
-        self.wait_until_unused(database).await?;
         self.admin.batch_execute("checkpoint").await.context("checkpointing before a measurement")
     }
 

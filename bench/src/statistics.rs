@@ -51,6 +51,22 @@ pub fn ratios(subject: &[f64], other: &[f64]) -> Vec<f64> {
         .collect()
 }
 
+/// Jain's index of how equally something was shared out: 1 where all got the same, 1/n where one got everything.
+/// `None` where there was nothing to share.
+pub fn jain(portions: &[f64]) -> Option<f64> {
+    let squares: f64 = portions.iter().map(|portion| portion * portion).sum();
+    let sum: f64 = portions.iter().sum();
+    (squares > 0.0).then(|| sum * sum / (portions.len() as f64 * squares))
+}
+
+/// How far the portions are from what their weights entitle them to, the worst of them, as a part of the entitlement.
+/// `None` where there was nothing to share.
+pub fn worst_deviation(portions: &[f64], weights: &[f64]) -> Option<f64> {
+    let (sum, weight_sum): (f64, f64) = (portions.iter().sum(), weights.iter().sum());
+    let deviation = |(portion, weight): (&f64, &f64)| (portion / sum / (weight / weight_sum) - 1.0).abs();
+    (sum > 0.0).then(|| portions.iter().zip(weights).map(deviation).fold(0.0, f64::max))
+}
+
 fn sorted(samples: &[f64]) -> Vec<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -91,5 +107,23 @@ mod tests {
         assert_eq!(ratios(&[10.0, 20.0], &[5.0, 10.0]), vec![2.0, 2.0]);
         assert_eq!(ratios(&[10.0, 20.0], &[5.0]), vec![2.0]);
         assert_eq!(ratios(&[10.0, 20.0], &[0.0, 10.0]), vec![2.0]);
+    }
+
+    #[test]
+    fn jain_tells_equal_from_unequal() {
+        assert_eq!(jain(&[5.0, 5.0, 5.0, 5.0]), Some(1.0));
+        assert_eq!(jain(&[8.0, 0.0, 0.0, 0.0]), Some(0.25));
+        assert_eq!(jain(&[1.0, 3.0]), Some(0.8));
+        assert_eq!(jain(&[0.0, 0.0]), None);
+        assert_eq!(jain(&[]), None);
+    }
+
+    #[test]
+    fn deviation_is_of_the_worst_share() {
+        assert_eq!(worst_deviation(&[10.0, 20.0, 40.0], &[1.0, 2.0, 4.0]), Some(0.0));
+        // A third each: the heaviest lacks 5/12 of its 4/7, the lightest has 4/3 more than its 1/7.
+        let equal = worst_deviation(&[1.0, 1.0, 1.0], &[1.0, 2.0, 4.0]).unwrap();
+        assert!((equal - 4.0 / 3.0).abs() < 1e-9, "{equal}");
+        assert_eq!(worst_deviation(&[0.0, 0.0], &[1.0, 2.0]), None);
     }
 }

@@ -25,7 +25,8 @@ use crate::connection::connect;
 use crate::payload::Payload;
 use crate::pickup::{PickupPlan, Recorder, pace};
 
-const TYPE: &str = "bench.noop";
+/// The type of every job the worker runs.
+pub const TYPE: &str = "bench.noop";
 const BULK_ROWS: usize = 2_000;
 const ENQUEUE_JOBS: &str = "enqueue_jobs";
 /// What no user may do: rows copied into the jobs' own table past every function, the limit of what enqueuing in bulk
@@ -33,6 +34,7 @@ const ENQUEUE_JOBS: &str = "enqueue_jobs";
 const BARE_COPY: &str = "bare COPY into the same table";
 const PRODUCER: &str = "jf_bench_producer";
 const WORKER: &str = "jf_bench_worker";
+const OPERATOR: &str = "jf_bench_operator";
 
 /// Roles are cluster-wide while every pass has its own database: they may be there already.
 const LOGINS: &str = "
@@ -40,7 +42,8 @@ do $$
 declare
   v_login text[];
 begin
-  foreach v_login slice 1 in array array[['jf_bench_producer', 'jf_tenant'], ['jf_bench_worker', 'jf_worker']] loop
+  foreach v_login slice 1 in array array[['jf_bench_producer', 'jf_tenant'], ['jf_bench_worker', 'jf_worker'],
+      ['jf_bench_operator', 'jf_operator']] loop
     if not exists (select from pg_roles where rolname = v_login[1]) then
       execute format('create role %I login', v_login[1]);
     end if;
@@ -174,6 +177,31 @@ impl Contender for JobForge {
 }
 
 impl JobForge {
+    /// The same installation in a copy of its database.
+    pub fn in_copy(&self, database_url: &str) -> Self {
+        Self { database_url: database_url.to_owned(), tenant: self.tenant, ..Self::default() }
+    }
+
+    /// Whose jobs the drains run.
+    pub fn tenant(&self) -> Uuid {
+        self.tenant
+    }
+
+    /// What enqueues, once connected; trusted to name any tenant.
+    pub fn producer(&self) -> Result<&Client> {
+        self.producers.first().context("not connected")
+    }
+
+    /// Where the scheduler logs in.
+    pub fn operator_url(&self) -> Result<String> {
+        self.url_as(OPERATOR)
+    }
+
+    /// A worker as its users have it.
+    pub fn worker_config(&self) -> Result<WorkerConfig> {
+        Ok(WorkerConfig { database_url: self.url_as(WORKER)?, ..WorkerConfig::default() })
+    }
+
     fn url_as(&self, login: &str) -> Result<String> {
         let mut url = Url::parse(&self.database_url)?;
         url.set_username(login).ok().context("the database's URL takes no user")?;
@@ -226,10 +254,6 @@ impl JobForge {
         writer.finish().await.context("copying jobs")?;
         Ok(())
     }
-
-    fn worker_config(&self) -> Result<WorkerConfig> {
-        Ok(WorkerConfig { database_url: self.url_as(WORKER)?, ..WorkerConfig::default() })
-    }
 }
 
 /// Counts handlers down to the last.
@@ -246,6 +270,7 @@ impl Ran {
     }
 }
 
-fn job(payload: &Payload) -> NewJob {
+/// A job with that payload and nothing else asked for.
+pub fn job(payload: &Payload) -> NewJob {
     NewJob::new(TYPE, &payload.text).expect("a payload that is JSON already")
 }

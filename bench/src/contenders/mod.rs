@@ -2,7 +2,7 @@
 //! its own documented way; the harness holds the watch.
 
 mod graphile;
-mod jobforge;
+pub mod jobforge;
 mod raw;
 
 use std::time::Duration;
