@@ -66,9 +66,9 @@ begin
   room := 1000000;
   if p_rate is not null then
     v_tokens := jobforge.tokens(p_kind, p_name, p_rate, p_burst, p_now);
-    room := floor(v_tokens);
+    room := floor(v_tokens + 1e-9);
     if room = 0 then
-      retry_at := p_now + make_interval(secs => (1 - v_tokens) / p_rate);
+      retry_at := jobforge.token_at(v_tokens, p_rate, p_now);
       return;
     end if;
   end if;
@@ -92,6 +92,15 @@ as $$
 $$;
 comment on function jobforge.tokens(text, text, double precision, integer, timestamptz) is 'What a token bucket holds now.';
 
+create or replace function jobforge.token_at(p_tokens double precision, p_rate double precision, p_now timestamptz)
+returns timestamptz
+language sql immutable
+as $$
+  -- Up to the next microsecond: a moment earlier the token is not there, and the same moment would be asked for again.
+  select p_now + ceil((1 - p_tokens) / p_rate * 1000000) * interval '1 microsecond'
+$$;
+comment on function jobforge.token_at(double precision, double precision, timestamptz) is 'When a bucket has a whole token.';
+
 create or replace function jobforge.runs_of(p_kind text, p_name text) returns integer
 language sql volatile
 as $$
@@ -107,6 +116,9 @@ comment on function jobforge.runs_of(text, text) is
 create or replace function jobforge.count_runs(p_kind text, p_name text, p_since xid8) returns void
 language plpgsql volatile
 as $$
+declare
+  v_snapshot constant pg_snapshot := pg_current_snapshot();
+  v_since xid8;
 begin
   delete from jobforge.limited_runs r
   where r.kind = p_kind and r.name = p_name and not exists (
@@ -115,8 +127,8 @@ begin
   if p_since is null then
     return;
   end if;
-  -- The limit is new: what runs without having been noted is noted now, and again as long as a claim may be under way
-  -- that began before there was a limit.
+  -- The limit is new: what runs without having been noted is noted now, and again as long as a claim is under way that
+  -- may not have seen it: one that had its number before the first look at the limit.
   insert into jobforge.limited_runs (kind, name, tenant_id, job_id, lease_id, fence)
   select p_kind, p_name, j.tenant_id, j.id, j.lease_id, j.fence
   from jobforge.lease_claims c
@@ -126,9 +138,20 @@ begin
     where k.tenant_id = u.tenant_id and k.id = u.id and k.lease_id = c.lease_id offset 0) as j
   where case p_kind when 'tenant' then u.tenant_id::text else j.type end = p_name
   on conflict do nothing;
-  if pg_snapshot_xmin(pg_current_snapshot()) > p_since then
-    update jobforge.tenants t set limited_since = null where p_kind = 'tenant' and t.id::text = p_name;
-    update jobforge.definitions d set limited_since = null where p_kind = 'definition' and d.key = p_name;
+  if p_since > pg_snapshot_xmax(v_snapshot) then
+    v_since := pg_snapshot_xmax(v_snapshot);
+  elsif pg_snapshot_xmin(v_snapshot) < p_since then
+    return;
+  end if;
+  -- An operator whose transaction holds the row is not waited for: the next claim comes here again.
+  if p_kind = 'tenant' then
+    update jobforge.tenants t set limited_since = v_since
+    where t.ctid = (select x.ctid from jobforge.tenants x where x.id = p_name::uuid and x.limited_since = p_since
+      for no key update skip locked);
+  else
+    update jobforge.definitions d set limited_since = v_since
+    where d.ctid = (select x.ctid from jobforge.definitions x where x.key = p_name and x.limited_since = p_since
+      for no key update skip locked);
   end if;
 end
 $$;
@@ -162,8 +185,8 @@ begin
     group by l.kind, l.name, l.rate, l.burst
   loop
     v_tokens := jobforge.tokens(v_limit.kind, v_limit.name, v_limit.rate, v_limit.burst, p_now) - v_limit.jobs;
-    if v_tokens < 1 then
-      retry_at := least(retry_at, p_now + make_interval(secs => (1 - v_tokens) / v_limit.rate));
+    if v_tokens + 1e-9 < 1 then
+      retry_at := least(retry_at, jobforge.token_at(v_tokens, v_limit.rate, p_now));
     end if;
     insert into jobforge.limit_buckets as b (kind, name, tokens, filled_at)
     values (v_limit.kind, v_limit.name, v_tokens, p_now)
