@@ -92,7 +92,7 @@ begin
       v_rounds := v_rounds - 1;
       v_turn := jobforge.take_turns(v_gate, v_session.tenant_id, v_turn, v_left, v_marks, v_now);
       v_seen := v_seen or v_turn.seen;
-      v_gate.rooms := v_gate.rooms || v_turn.rooms;
+      v_gate.rooms := jobforge.merge_rooms(v_gate.rooms, v_turn.rooms);
       v_stage := case when cardinality(v_turn.tenants) = 0 then 'turn' when v_view.gated then 'limited' else 'share' end;
       continue;
     elsif v_stage = 'limited' then

@@ -45,6 +45,7 @@ begin
     places := array[v_job.ctid]; tenant_ids := array[v_job.tenant_id]; job_ids := array[v_job.id];
     return;
   end loop;
+  rooms := jobforge.merge_rooms(rooms, jobforge.held_apart(p_gate, 1, p_now));
 end
 $$;
 comment on function jobforge.pick_suspect(jobforge.leases, jobforge.claim_gate, integer, timestamptz) is
@@ -127,7 +128,25 @@ begin
     tenant_ids := tenant_ids || v_job.tenant_id;
     job_ids := job_ids || v_job.id;
   end loop;
+  if cardinality(places) < p_limit then
+    rooms := jobforge.merge_rooms(rooms, jobforge.held_apart(p_gate, 0, p_now));
+  end if;
 end
 $$;
 comment on function jobforge.pick_reserved_limited(jobforge.leases, jobforge.claim_gate, integer, integer, timestamptz) is
   'pick_reserved where something is held: what a limit concerns, p_free at most, only as far as it has room.';
+
+create or replace function jobforge.held_apart(p_gate jobforge.claim_gate, p_suspect integer, p_now timestamptz) returns jsonb
+language sql volatile
+as $$
+  select case when bool_or(r.room = 0) then jsonb_build_object('full', true, 'retry_at', min(r.retry_at)) else '{}' end
+  from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
+  cross join lateral (
+    select j.tenant_id from jobforge.jobs j
+    where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
+      and (case when j.deaths >= 2 then 1 else 0 end) = p_suspect
+    order by j.priority, j.run_at, j.id limit 10) as s
+  cross join lateral jobforge.tenant_room(s.tenant_id, p_now) as r
+$$;
+comment on function jobforge.held_apart(jobforge.claim_gate, integer, timestamptz) is
+  'Whether the first of the suspects (1) or of the reserved jobs (0) are of tenants without room, and when a rate has some.';

@@ -37,6 +37,14 @@ comment on function jobforge.admit(jsonb, uuid, text, text, timestamptz) is
   'Takes one place of each limit that applies to a job, or tells which has none left. p_rooms carries what this claim knows: '
   'the room per limit, whether another claimer holds one (busy), and when the next token is there (retry_at).';
 
+create or replace function jobforge.merge_rooms(p_rooms jsonb, p_more jsonb) returns jsonb
+language sql immutable
+as $$
+  select p_rooms || p_more || jsonb_build_object('retry_at',
+    least((p_rooms ->> 'retry_at')::timestamptz, (p_more ->> 'retry_at')::timestamptz))
+$$;
+comment on function jobforge.merge_rooms(jsonb, jsonb) is 'What is known of limits from two looks; the earlier token counts.';
+
 create or replace function jobforge.limits_of(p_tenant_id uuid, p_type text, p_key text)
 returns table (kind text, name text, slot text, most integer, rate double precision, burst integer, since xid8)
 language sql stable
@@ -84,11 +92,12 @@ create or replace function jobforge.tokens(
   p_kind text, p_name text, p_rate double precision, p_burst integer, p_now timestamptz) returns double precision
 language sql stable
 as $$
-  -- Without a burst of its own a bucket holds a tenth of a second's worth, so that a rate is one from the start.
+  -- Without a burst of its own a bucket holds a tenth of a second's worth, so that a rate is one from the start, and one
+  -- more: what lies in it as a fraction is not lost on who comes each tenth of a second.
   select coalesce(
     (select least(f.full_at, b.tokens + p_rate * greatest(extract(epoch from p_now - b.filled_at), 0))
      from jobforge.limit_buckets b where b.kind = p_kind and b.name = p_name), f.full_at)
-  from (select coalesce(p_burst, greatest(1, ceil(p_rate / 10)))) as f(full_at)
+  from (select coalesce(p_burst, 1 + floor(p_rate / 10))) as f(full_at)
 $$;
 comment on function jobforge.tokens(text, text, double precision, integer, timestamptz) is 'What a token bucket holds now.';
 

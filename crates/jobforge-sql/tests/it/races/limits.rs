@@ -198,3 +198,34 @@ async fn what_is_paused_starts_nothing_and_costs_the_others_nothing() {
     stage.operate(&format!("select jobforge.resume('definition', '{OTHER}')")).await;
     assert_eq!(stage.claim(9).await.len(), 3);
 }
+
+/// An application that is about to cancel the first jobs must not keep a limited tenant from its next ones.
+#[tokio::test]
+async fn jobs_that_somebody_holds_are_passed_by() {
+    let stage = Stage::set().await;
+    stage.tenant(TENANT_A, "p_max_in_flight => 1").await;
+    let jobs = stage.jobs(3).await;
+    stage.app.begin().await;
+    let sql = "select status from jobforge.cancel_job($1, $2)";
+    let mut first = jobs.clone();
+    first.sort();
+    for id in &first[..2] {
+        stage.app.query(sql, &[&TENANT_A, id]).await.unwrap();
+    }
+    assert_eq!(ask(&stage, 1).await.jobs[0].id, first[2]);
+    stage.app.rollback().await;
+}
+
+/// A full tenant has no moment to tell; the type whose rate is spent has one, and it is not forgotten.
+#[tokio::test]
+async fn of_two_limits_the_one_that_knows_when_tells() {
+    let stage = Stage::set().await;
+    stage.tenant(TENANT_A, "p_max_in_flight => 1").await;
+    stage.definition(OTHER, "p_rate_per_second => 1").await;
+    enqueue(&stage, TENANT_A, NOOP, 3).await;
+    enqueue(&stage, TENANT_B, OTHER, 3).await;
+    assert_eq!(ask(&stage, 9).await.jobs.len(), 2);
+    let none = ask(&stage, 9).await;
+    let wait = none.retry_at.unwrap() - stage.now().await;
+    assert!(none.jobs.is_empty() && (wait - 1.0).abs() < 0.00001, "{none:?}");
+}

@@ -63,7 +63,7 @@ async fn a_claim_under_way_when_the_limit_is_set_counts_once_it_commits() {
             }
             stage.operator.begin().await;
             if setter_first {
-                whose.set(&stage, "p_max_in_flight => 6").await;
+                whose.set(&stage, "p_max_in_flight => 8").await;
             }
             stage.rival.begin().await;
             fresh.begin().await;
@@ -72,7 +72,7 @@ async fn a_claim_under_way_when_the_limit_is_set_counts_once_it_commits() {
                 assert_eq!(claim_with(session.client(), worker, 2, o).await.unwrap().jobs.len(), 2);
             }
             if !setter_first {
-                whose.set(&stage, "p_max_in_flight => 6").await;
+                whose.set(&stage, "p_max_in_flight => 8").await;
             }
             stage.operator.commit().await;
             assert_eq!(ask(&stage, 1).await.jobs.len(), 1);
@@ -81,11 +81,6 @@ async fn a_claim_under_way_when_the_limit_is_set_counts_once_it_commits() {
             fresh.commit().await;
             assert_eq!(ask(&stage, 9).await.jobs.len(), 2, "two claims of two, and two of one");
             assert_eq!(ask(&stage, 9).await.jobs, []);
-            let unsettled = stage.count(
-                "select (select count(*) from jobforge.tenants where limited_since is not null)
-                      + (select count(*) from jobforge.definitions where limited_since is not null)",
-            );
-            assert_eq!(unsettled.await, 0, "once nobody can be under way, it is not looked for any more");
         }
     }
 }
