@@ -13,6 +13,8 @@ set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := jobforge.clock();
+  -- A number before the first look: whoever sets a limit then knows a claim that did not see it (count_runs).
+  v_xid constant xid8 := pg_current_xact_id();
   v_session jobforge.leases;
   v_lease jobforge.leases;
   v_view record;
@@ -31,7 +33,7 @@ declare
   v_free integer := least(p_free, p_limit);
   v_solo integer := 0;
 begin
-  perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor);
+  perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor, p_free);
   v_session := jobforge.hold_lease(p_lease_id, p_new_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds, v_now);
   v_turn.at := (p_cursor ->> 'turn')::uuid;
   v_turn.owed := (p_cursor ->> 'owed')::integer;
@@ -58,15 +60,24 @@ begin
     v_lease := v_session;
     v_limited := false;
     if v_stage = 'suspect' then
-      v_pick := jobforge.pick_suspect(v_session, v_gate, v_view.gated, v_now);
+      v_pick := jobforge.pick_suspect(v_session, v_gate, v_free, v_now);
+      v_gate.rooms := v_pick.rooms;
+      v_free := v_free - v_pick.limited;
       if cardinality(v_pick.places) > 0 then
         v_lease := jobforge.solo_lease(v_session, v_now);
         v_solo := 1;
-        v_limited := v_view.gated;
+        v_limited := v_pick.limited > 0;
       end if;
       v_stage := 'reserved';
     elsif v_stage = 'reserved' then
-      v_pick := jobforge.pick_reserved(v_session, v_gate, v_view.gated, v_left, v_now);
+      if v_view.gated then
+        v_pick := jobforge.pick_reserved_limited(v_session, v_gate, v_left, v_free, v_now);
+        v_gate.rooms := v_pick.rooms;
+        v_free := v_free - v_pick.limited;
+        v_limited := v_pick.limited > 0;
+      else
+        v_pick := jobforge.pick_reserved(v_session, v_gate, v_left);
+      end if;
       v_stage := 'turn';
     elsif v_stage = 'few' then
       exit when v_view.ready = 0;
@@ -81,7 +92,7 @@ begin
       v_rounds := v_rounds - 1;
       v_turn := jobforge.take_turns(v_gate, v_session.tenant_id, v_turn, v_left, v_marks, v_now);
       v_seen := v_seen or v_turn.seen;
-      v_gate.rooms := v_gate.rooms || v_turn.rooms;
+      v_gate.rooms := jobforge.merge_rooms(v_gate.rooms, v_turn.rooms);
       v_stage := case when cardinality(v_turn.tenants) = 0 then 'turn' when v_view.gated then 'limited' else 'share' end;
       continue;
     elsif v_stage = 'limited' then

@@ -2,13 +2,15 @@
 -- Work that does not wait for a tenant's turn: jobs that killed twice, one at a time, and operators' reserved work.
 
 create or replace function jobforge.pick_suspect(
-  p_lease jobforge.leases, p_gate jobforge.claim_gate, p_gated boolean, p_now timestamptz,
-  out places tid[], out tenant_ids uuid[], out job_ids uuid[])
+  p_lease jobforge.leases, p_gate jobforge.claim_gate, p_free integer, p_now timestamptz,
+  out places tid[], out tenant_ids uuid[], out job_ids uuid[], out limited integer, out rooms jsonb)
 language plpgsql volatile
 as $$
 declare
   v_job record;
+  v_admitted record;
 begin
+  limited := 0; rooms := p_gate.rooms;
   -- One suspect at a time in a process: if it kills again, it convicts itself alone.
   if not exists (
       select from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
@@ -26,20 +28,27 @@ begin
       select j.ctid, j.tenant_id, j.type, j.concurrency_key, j.run_at, j.id from jobforge.jobs j
       where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
         and (case when j.deaths >= 2 then 1 else 0 end) = 1 and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
-        and (not p_gated or not jobforge.is_paused('tenant', j.tenant_id::text, p_now))
-      -- Where limits may refuse the first, some more are tried.
-      order by j.priority, j.run_at, j.id limit case when p_gated then 10 else 1 end
+        and (select r.room from jobforge.tenant_room(j.tenant_id, p_now) as r) > 0
+      -- Limits may refuse the first, by its type or its key: some more are tried.
+      order by j.priority, j.run_at, j.id limit 10
       for no key update of j skip locked) as s
     order by s.run_at
   loop
-    continue when p_gated
-      and (select a.hindrance from jobforge.admit('{}', v_job.tenant_id, v_job.type, v_job.concurrency_key, p_now) as a) is not null;
+    -- Its key may limit it where nothing else does, so each is asked for.
+    if exists (select from jobforge.limits_of(v_job.tenant_id, v_job.type, v_job.concurrency_key)) then
+      continue when p_free = 0;
+      v_admitted := jobforge.admit(rooms, v_job.tenant_id, v_job.type, v_job.concurrency_key, p_now);
+      rooms := v_admitted.p_rooms;
+      continue when v_admitted.hindrance is not null;
+      limited := 1;
+    end if;
     places := array[v_job.ctid]; tenant_ids := array[v_job.tenant_id]; job_ids := array[v_job.id];
     return;
   end loop;
+  rooms := jobforge.merge_rooms(rooms, jobforge.held_apart(p_gate, 1, p_now));
 end
 $$;
-comment on function jobforge.pick_suspect(jobforge.leases, jobforge.claim_gate, boolean, timestamptz) is
+comment on function jobforge.pick_suspect(jobforge.leases, jobforge.claim_gate, integer, timestamptz) is
   'Locks one job that killed its worker twice, unless the worker runs such a job already or a limit is full.';
 
 create or replace function jobforge.solo_lease(p_lease jobforge.leases, p_now timestamptz) returns jobforge.leases
@@ -61,7 +70,7 @@ $$;
 comment on function jobforge.solo_lease(jobforge.leases, timestamptz) is 'A lease of its own for a suspect.';
 
 create or replace function jobforge.pick_reserved(
-  p_lease jobforge.leases, p_gate jobforge.claim_gate, p_gated boolean, p_limit integer, p_now timestamptz,
+  p_lease jobforge.leases, p_gate jobforge.claim_gate, p_limit integer,
   out places tid[], out tenant_ids uuid[], out job_ids uuid[])
 language plpgsql volatile
 as $$
@@ -75,13 +84,69 @@ begin
       where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
         and (case when j.deaths >= 2 then 1 else 0 end) = 0
         and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
-        -- What a limit concerns comes in its tenant's turn, where limits are counted.
-        and (not p_gated or (j.type <> all (p_gate.limited_types) and not jobforge.is_paused('tenant', j.tenant_id::text, p_now)
-          and not exists (select from jobforge.limits_of(j.tenant_id, null, null))))
       order by j.priority, j.run_at, j.id limit p_limit
       for no key update of j skip locked) as w
     order by w.priority, w.run_at, w.id limit p_limit) as s;
 end
 $$;
-comment on function jobforge.pick_reserved(jobforge.leases, jobforge.claim_gate, boolean, integer, timestamptz) is
+comment on function jobforge.pick_reserved(jobforge.leases, jobforge.claim_gate, integer) is
   'Locks operators'' work (priorities 0 to 9), whosever it is, before any tenant''s turn.';
+
+create or replace function jobforge.pick_reserved_limited(
+  p_lease jobforge.leases, p_gate jobforge.claim_gate, p_limit integer, p_free integer, p_now timestamptz,
+  out places tid[], out tenant_ids uuid[], out job_ids uuid[], out limited integer, out rooms jsonb)
+language plpgsql volatile
+as $$
+declare
+  v_job record;
+  v_admitted record;
+begin
+  places := '{}'; tenant_ids := '{}'; job_ids := '{}'; limited := 0; rooms := p_gate.rooms;
+  for v_job in
+    select w.*
+    from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
+    cross join lateral (
+      select j.ctid, j.tenant_id, j.type, j.priority, j.run_at, j.id from jobforge.jobs j
+      where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
+        and (case when j.deaths >= 2 then 1 else 0 end) = 0
+        and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
+        and (select r.room from jobforge.tenant_room(j.tenant_id, p_now) as r) > 0
+        and (p_free > 0 or not exists (select from jobforge.limits_of(j.tenant_id, j.type, null)))
+      order by j.priority, j.run_at, j.id limit p_limit
+      for no key update of j skip locked) as w
+    order by w.priority, w.run_at, w.id
+  loop
+    exit when cardinality(places) = p_limit;
+    if exists (select from jobforge.limits_of(v_job.tenant_id, v_job.type, null)) then
+      continue when limited = p_free;
+      v_admitted := jobforge.admit(rooms, v_job.tenant_id, v_job.type, null, p_now);
+      rooms := v_admitted.p_rooms;
+      continue when v_admitted.hindrance is not null;
+      limited := limited + 1;
+    end if;
+    places := places || v_job.ctid;
+    tenant_ids := tenant_ids || v_job.tenant_id;
+    job_ids := job_ids || v_job.id;
+  end loop;
+  if cardinality(places) < p_limit then
+    rooms := jobforge.merge_rooms(rooms, jobforge.held_apart(p_gate, 0, p_now));
+  end if;
+end
+$$;
+comment on function jobforge.pick_reserved_limited(jobforge.leases, jobforge.claim_gate, integer, integer, timestamptz) is
+  'pick_reserved where something is held: what a limit concerns, p_free at most, only as far as it has room.';
+
+create or replace function jobforge.held_apart(p_gate jobforge.claim_gate, p_suspect integer, p_now timestamptz) returns jsonb
+language sql volatile
+as $$
+  select case when bool_or(r.room = 0) then jsonb_build_object('full', true, 'retry_at', min(r.retry_at)) else '{}' end
+  from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
+  cross join lateral (
+    select j.tenant_id from jobforge.jobs j
+    where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
+      and (case when j.deaths >= 2 then 1 else 0 end) = p_suspect
+    order by j.priority, j.run_at, j.id limit 10) as s
+  cross join lateral jobforge.tenant_room(s.tenant_id, p_now) as r
+$$;
+comment on function jobforge.held_apart(jobforge.claim_gate, integer, timestamptz) is
+  'Whether the first of the suspects (1) or of the reserved jobs (0) are of tenants without room, and when a rate has some.';

@@ -2,7 +2,8 @@
 -- What a claim needs around its walk: a sound request, a lease, due work made ready, positions it may trust.
 
 create or replace function jobforge.require_claim(
-  p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb) returns void
+  p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb, p_free integer default null)
+returns void
 language plpgsql immutable
 as $$
 begin
@@ -10,6 +11,8 @@ begin
     perform jobforge.refuse('JF001', 'worker_missing', 'p_worker_id is null');
   elsif p_limit is null or p_limit not between 1 and 5000 then
     perform jobforge.refuse('JF001', 'limit_out_of_range', 'p_limit must be 1 to 5000');
+  elsif p_free < 0 then
+    perform jobforge.refuse('JF001', 'free_out_of_range', 'p_free must not be negative');
   elsif coalesce(cardinality(p_queues), 0) not between 1 and 50 or array_position(p_queues, null) is not null then
     perform jobforge.refuse('JF001', 'queues_out_of_range', 'p_queues must name 1 to 50 queues');
   elsif coalesce(cardinality(p_types), 0) not between 1 and 500 or array_position(p_types, null) is not null then
@@ -19,7 +22,7 @@ begin
   end if;
 end
 $$;
-comment on function jobforge.require_claim(text, text[], text[], integer, jsonb) is 'Refuses a malformed claim.';
+comment on function jobforge.require_claim(text, text[], text[], integer, jsonb, integer) is 'Refuses a malformed claim.';
 
 create or replace function jobforge.hold_lease(
   p_lease_id uuid, p_new_lease_id uuid, p_worker_id text, p_window integer, p_seconds integer, p_now timestamptz)

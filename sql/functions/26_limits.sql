@@ -37,6 +37,14 @@ comment on function jobforge.admit(jsonb, uuid, text, text, timestamptz) is
   'Takes one place of each limit that applies to a job, or tells which has none left. p_rooms carries what this claim knows: '
   'the room per limit, whether another claimer holds one (busy), and when the next token is there (retry_at).';
 
+create or replace function jobforge.merge_rooms(p_rooms jsonb, p_more jsonb) returns jsonb
+language sql immutable
+as $$
+  select p_rooms || p_more || jsonb_build_object('retry_at',
+    least((p_rooms ->> 'retry_at')::timestamptz, (p_more ->> 'retry_at')::timestamptz))
+$$;
+comment on function jobforge.merge_rooms(jsonb, jsonb) is 'What is known of limits from two looks; the earlier token counts.';
+
 create or replace function jobforge.limits_of(p_tenant_id uuid, p_type text, p_key text)
 returns table (kind text, name text, slot text, most integer, rate double precision, burst integer, since xid8)
 language sql stable
@@ -66,9 +74,9 @@ begin
   room := 1000000;
   if p_rate is not null then
     v_tokens := jobforge.tokens(p_kind, p_name, p_rate, p_burst, p_now);
-    room := floor(v_tokens);
+    room := floor(v_tokens + 1e-9);
     if room = 0 then
-      retry_at := p_now + make_interval(secs => (1 - v_tokens) / p_rate);
+      retry_at := jobforge.token_at(v_tokens, p_rate, p_now);
       return;
     end if;
   end if;
@@ -84,13 +92,23 @@ create or replace function jobforge.tokens(
   p_kind text, p_name text, p_rate double precision, p_burst integer, p_now timestamptz) returns double precision
 language sql stable
 as $$
-  -- Without a burst of its own a bucket holds a tenth of a second's worth, so that a rate is one from the start.
+  -- Without a burst of its own a bucket holds a tenth of a second's worth, so that a rate is one from the start, and one
+  -- more: what lies in it as a fraction is not lost on who comes each tenth of a second.
   select coalesce(
     (select least(f.full_at, b.tokens + p_rate * greatest(extract(epoch from p_now - b.filled_at), 0))
      from jobforge.limit_buckets b where b.kind = p_kind and b.name = p_name), f.full_at)
-  from (select coalesce(p_burst, greatest(1, ceil(p_rate / 10)))) as f(full_at)
+  from (select coalesce(p_burst, 1 + floor(p_rate / 10))) as f(full_at)
 $$;
 comment on function jobforge.tokens(text, text, double precision, integer, timestamptz) is 'What a token bucket holds now.';
+
+create or replace function jobforge.token_at(p_tokens double precision, p_rate double precision, p_now timestamptz)
+returns timestamptz
+language sql immutable
+as $$
+  -- Up to the next microsecond: a moment earlier the token is not there, and the same moment would be asked for again.
+  select p_now + ceil((1 - p_tokens) / p_rate * 1000000) * interval '1 microsecond'
+$$;
+comment on function jobforge.token_at(double precision, double precision, timestamptz) is 'When a bucket has a whole token.';
 
 create or replace function jobforge.runs_of(p_kind text, p_name text) returns integer
 language sql volatile
@@ -107,6 +125,9 @@ comment on function jobforge.runs_of(text, text) is
 create or replace function jobforge.count_runs(p_kind text, p_name text, p_since xid8) returns void
 language plpgsql volatile
 as $$
+declare
+  v_snapshot constant pg_snapshot := pg_current_snapshot();
+  v_since xid8;
 begin
   delete from jobforge.limited_runs r
   where r.kind = p_kind and r.name = p_name and not exists (
@@ -115,8 +136,8 @@ begin
   if p_since is null then
     return;
   end if;
-  -- The limit is new: what runs without having been noted is noted now, and again as long as a claim may be under way
-  -- that began before there was a limit.
+  -- The limit is new: what runs without having been noted is noted now, and again as long as a claim is under way that
+  -- may not have seen it: one that had its number before the first look at the limit.
   insert into jobforge.limited_runs (kind, name, tenant_id, job_id, lease_id, fence)
   select p_kind, p_name, j.tenant_id, j.id, j.lease_id, j.fence
   from jobforge.lease_claims c
@@ -126,9 +147,20 @@ begin
     where k.tenant_id = u.tenant_id and k.id = u.id and k.lease_id = c.lease_id offset 0) as j
   where case p_kind when 'tenant' then u.tenant_id::text else j.type end = p_name
   on conflict do nothing;
-  if pg_snapshot_xmin(pg_current_snapshot()) > p_since then
-    update jobforge.tenants t set limited_since = null where p_kind = 'tenant' and t.id::text = p_name;
-    update jobforge.definitions d set limited_since = null where p_kind = 'definition' and d.key = p_name;
+  if p_since > pg_snapshot_xmax(v_snapshot) then
+    v_since := pg_snapshot_xmax(v_snapshot);
+  elsif pg_snapshot_xmin(v_snapshot) < p_since then
+    return;
+  end if;
+  -- An operator whose transaction holds the row is not waited for: the next claim comes here again.
+  if p_kind = 'tenant' then
+    update jobforge.tenants t set limited_since = v_since
+    where t.ctid = (select x.ctid from jobforge.tenants x where x.id = p_name::uuid and x.limited_since = p_since
+      for no key update skip locked);
+  else
+    update jobforge.definitions d set limited_since = v_since
+    where d.ctid = (select x.ctid from jobforge.definitions x where x.key = p_name and x.limited_since = p_since
+      for no key update skip locked);
   end if;
 end
 $$;
@@ -162,8 +194,8 @@ begin
     group by l.kind, l.name, l.rate, l.burst
   loop
     v_tokens := jobforge.tokens(v_limit.kind, v_limit.name, v_limit.rate, v_limit.burst, p_now) - v_limit.jobs;
-    if v_tokens < 1 then
-      retry_at := least(retry_at, p_now + make_interval(secs => (1 - v_tokens) / v_limit.rate));
+    if v_tokens + 1e-9 < 1 then
+      retry_at := least(retry_at, jobforge.token_at(v_tokens, v_limit.rate, p_now));
     end if;
     insert into jobforge.limit_buckets as b (kind, name, tokens, filled_at)
     values (v_limit.kind, v_limit.name, v_tokens, p_now)

@@ -68,7 +68,12 @@ begin
       select j.ctid into v_place from jobforge.jobs j
       where j.ctid = v_job.place and j.ready and j.tenant_id = v_tenant and j.id = v_job.id
       for no key update skip locked;
-      continue when not found;
+      if not found then -- somebody else's: its places are free again
+        rooms := rooms || coalesce((
+          select jsonb_object_agg(l.slot, (rooms ->> l.slot)::integer + 1)
+          from jobforge.limits_of(v_tenant, v_job.type, v_job.key) as l), '{}');
+        continue;
+      end if;
       places := places || v_place;
       tenant_ids := tenant_ids || v_tenant;
       job_ids := job_ids || v_job.id;
@@ -102,15 +107,11 @@ as $$
     -- Of a tenant without a limit only what its type or its key limits.
     cross join unnest(case when p_limited then p_gate.types else p_gate.limited_types end) as y(type)
     cross join lateral (
-      (select j.ctid as place, j.id, j.type, null::text as key, j.priority, j.run_at from jobforge.jobs j
-       where j.queue = q.queue and j.type = y.type and j.tenant_id = p_tenant_id and j.ready and j.deaths < 2
-         and j.priority >= 10 and not j.keyed
-       order by j.priority, j.run_at, j.id limit p_most)
-      union all
-      (select j.ctid, j.id, j.type, null, j.priority, j.run_at from jobforge.jobs j
-       where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
-         and (case when j.deaths >= 2 then 1 else 0 end) = 0 and j.tenant_id = p_tenant_id
-       order by j.priority, j.run_at, j.id limit p_most)) as h
+      select j.ctid as place, j.id, j.type, null::text as key, j.priority, j.run_at from jobforge.jobs j
+      where j.queue = q.queue and j.type = y.type and j.tenant_id = p_tenant_id and j.ready and j.deaths < 2
+        and j.priority >= 10 and not j.keyed
+      -- Some more than wanted: others may hold the first.
+      order by j.priority, j.run_at, j.id limit p_most + 32) as h
     union all
     select h.place, h.id, y.type, h.key, h.priority, h.run_at
     from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)

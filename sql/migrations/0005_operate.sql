@@ -24,7 +24,8 @@ alter table jobforge.tenants
   add column max_in_flight   integer,
   add column rate_per_second double precision,
   add column rate_burst      integer,
-  -- The transaction that set max_in_flight where there was none: what ran before it has to be counted once.
+  -- Not null while runs may be unknown to max_in_flight, which was not there when they began: the largest number until
+  -- a claim has looked, then the first transaction number that has seen the limit for sure.
   add column limited_since   xid8,
   add column retention       text,
   add constraint tenants_weight_range check (weight between 1 and 100),

@@ -6,16 +6,22 @@
 #![allow(clippy::unwrap_used, reason = "a failed step fails the story, wherever it is")]
 
 mod claims;
+mod concurrency_keys;
 mod deaths;
 mod fairness;
 mod keys;
 mod late;
+mod limits;
+mod limits_set;
 mod locks;
 mod numbers;
 mod outages;
 mod partitions;
 mod pauses;
+mod pending;
 mod places;
+mod rates;
 mod settle;
 mod sleep;
 pub(crate) mod stage;
+mod weights;

@@ -21,6 +21,9 @@ probes![
     a_claim_goes_on_from_its_marks,
     a_claim_passes_held_tenants_by,
     a_claim_tells_the_types_timeout,
+    limits_of_runs_and_of_starts_are_counted,
+    keys_take_turns,
+    waiting_jobs_are_counted,
 ];
 
 /// A running job of tenant A with progress and a log line.
@@ -207,4 +210,51 @@ async fn a_claim_tells_the_types_timeout(site: &Site) -> Verdict {
     let row = works("claim", site.worker.query_one(sql, &[]).await)?;
     same("the timeout", row.get::<_, Option<i32>>(0), Some(77))?;
     works("an ordinary claim", claim(&site.worker, "w1", 1).await).map(drop)
+}
+
+/// A type with a limit of both kinds: one starts, and the second claim counts it and its token.
+async fn limits_of_runs_and_of_starts_are_counted(site: &Site) -> Verdict {
+    let queue = "service_limits";
+    let define =
+        "select jobforge.upsert_definition('test.limited', p_queue => 'service_limits', p_max_in_flight => 2,
+        p_rate_per_second => 0.001, p_rate_burst => 3)";
+    works("define", site.operator.query(define, &[]).await)?;
+    for _ in 0..4 {
+        works("enqueue", enqueue_with(&site.app, TENANT_A, "test.limited", "'{}'").await)?;
+    }
+    let claim = async || {
+        let options = ClaimOptions { types: vec!["test.limited"], ..in_queue(queue) };
+        works("claim", claim_with(&site.worker, "w1", 10, options).await)
+    };
+    let first = claim().await?.jobs;
+    same("jobs up to the limit", first.len(), 2)?;
+    same("jobs beyond it", claim().await?.jobs.len(), 0)?;
+    for job in &first {
+        works("complete", Report::Complete.send(&site.worker, job).await)?;
+    }
+    same("jobs up to the burst", claim().await?.jobs.len(), 1)
+}
+
+async fn keys_take_turns(site: &Site) -> Verdict {
+    let queue = "service_keys";
+    works("act", act_for(&site.app, TENANT_A).await)?;
+    let sql = "select count(*) from jobforge.enqueue_jobs($1, array_fill('test.noop'::text, array[120]),
+        array_fill('{}'::jsonb, array[120]), array_fill('service_keys'::text, array[120]),
+        p_concurrency_keys => array(select 'k' || n from generate_series(1, 120) as n))";
+    works("enqueue", site.app.query(sql, &[&TENANT_A]).await)?;
+    for wanted in [100, 20] {
+        let claimed = works("claim", claim_with(&site.worker, "w1", 200, in_queue(queue)).await)?.jobs;
+        same("jobs of a turn", claimed.len(), wanted)?;
+    }
+    Ok(())
+}
+
+async fn waiting_jobs_are_counted(site: &Site) -> Verdict {
+    let tenant = Uuid::from_u128(0x20);
+    let make = "select jobforge.upsert_tenant($1, 'counted', p_max_pending => 1500)";
+    works("make a tenant", site.operator.query(make, &[&tenant]).await)?;
+    works("enqueue", enqueue_with(&site.app, tenant, NOOP, "p_queue => 'service_pending'").await)?;
+    let counted = "select count(*) from jobforge.pending_counts where tenant_id = $1";
+    let row = works("the count", site.admin.query_one(counted, &[&tenant]).await)?;
+    same("counts kept", row.get::<_, i64>(0), 1)
 }

@@ -160,10 +160,9 @@ async fn of_few_jobs_a_paused_tenants_stay() {
     let stage = Stage::set().await;
     let (id, _) = enqueue_with(stage.app.client(), TENANT_B, NOOP, "'{}'").await.unwrap();
     let (paused, _) = enqueue_with(stage.app.client(), TENANT_A, NOOP, "'{}'").await.unwrap();
-    let pause = "update jobforge.tenants set paused_at = jobforge.clock() where id = $1";
-    stage.meddle(pause, &[&TENANT_A]).await;
+    stage.operate(&format!("select jobforge.pause('tenant', '{TENANT_A}')")).await;
     let ids = |jobs: Vec<Held>| jobs.iter().map(|job| job.id).collect::<Vec<_>>();
     assert_eq!(ids(stage.claim(10).await), [id]);
-    stage.meddle("update jobforge.tenants set paused_at = null where id = $1", &[&TENANT_A]).await;
+    stage.operate(&format!("select jobforge.resume('tenant', '{TENANT_A}')")).await;
     assert_eq!(ids(stage.claim(10).await), [paused]);
 }

@@ -162,6 +162,21 @@ impl Stage {
         self.admin.query_one(sql, &[]).await.unwrap().get(0)
     }
 
+    /// What an operator says, in one statement.
+    pub(crate) async fn operate(&self, sql: &str) {
+        self.operator.run(sql).await;
+    }
+
+    /// Sets arguments of a tenant, e.g. `p_max_in_flight => 3`.
+    pub(crate) async fn tenant(&self, tenant: Uuid, set: &str) {
+        self.operate(&format!("select jobforge.upsert_tenant('{tenant}', {set})")).await;
+    }
+
+    /// The same of a definition.
+    pub(crate) async fn definition(&self, key: &str, set: &str) {
+        self.operate(&format!("select jobforge.upsert_definition('{key}', {set})")).await;
+    }
+
     /// Changes rows behind the functions' back.
     pub(crate) async fn meddle(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) {
         assert!(self.admin.execute(sql, params).await.unwrap() > 0, "nothing was changed by {sql}");

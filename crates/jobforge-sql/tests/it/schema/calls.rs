@@ -27,13 +27,19 @@ pub(crate) struct Held {
     pub(crate) locator: String,
 }
 
-/// A claim's whole answer; `turn` and `more` stand in its last row.
+/// A claim's whole answer; all but lease and jobs stands in its last row.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) lease_id: Uuid,
     pub(crate) jobs: Vec<Held>,
     pub(crate) turn: Option<Uuid>,
     pub(crate) more: bool,
+    /// Limits hold work back.
+    pub(crate) limited: bool,
+    /// What the tenant of `turn` has left of its visit.
+    pub(crate) owed: Option<i32>,
+    /// When a rate lets more start, in seconds since 1970.
+    pub(crate) retry_at: Option<f64>,
 }
 
 /// What a claim may be told beyond its worker and limit.
@@ -45,6 +51,8 @@ pub(crate) struct ClaimOptions {
     pub(crate) lease_seconds: i32,
     pub(crate) window: Option<i32>,
     pub(crate) cursor: Option<Value>,
+    /// How many jobs under a limit it may have; without it, as many as it asks for.
+    pub(crate) free: Option<i32>,
 }
 
 impl Default for ClaimOptions {
@@ -56,6 +64,7 @@ impl Default for ClaimOptions {
             lease_seconds: 30,
             window: None,
             cursor: None,
+            free: None,
         }
     }
 }
@@ -122,13 +131,23 @@ pub(crate) async fn claim_with(
 ) -> Result<Claim, Error> {
     let sql =
         "select lease_id, tenant_id, id, fence, type, priority, claim_no, failures, deaths, solo, payload,
-                      locator::text, turn, more
-               from jobforge.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8)";
+                      locator::text, turn, more, limited, owed, extract(epoch from retry_at)::float8
+               from jobforge.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, p_free => $9)";
     let cursor = o.cursor.map(Json);
     let rows = client
         .query(
             sql,
-            &[&worker, &o.queues, &o.types, &limit, &o.lease_id, &o.lease_seconds, &o.window, &cursor],
+            &[
+                &worker,
+                &o.queues,
+                &o.types,
+                &limit,
+                &o.lease_id,
+                &o.lease_seconds,
+                &o.window,
+                &cursor,
+                &o.free,
+            ],
         )
         .await?;
     let (last, jobs) = rows.split_last().expect("a claim answers with one row at least");
@@ -137,6 +156,9 @@ pub(crate) async fn claim_with(
         jobs: jobs.iter().map(held).collect(),
         turn: last.get(12),
         more: last.get(13),
+        limited: last.get(14),
+        owed: last.get(15),
+        retry_at: last.get(16),
     })
 }
 
