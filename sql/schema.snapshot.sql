@@ -14,6 +14,43 @@ grant usage on sequence jobforge.claim_numbers to jf_sys;
 create sequence jobforge.workers_no_seq;
 alter sequence jobforge.workers_no_seq owner to jf_owner;
 
+create type jobforge.bulk_operation;
+alter type jobforge.bulk_operation owner to jf_owner;
+alter type jobforge.bulk_operation add attribute id uuid;
+alter type jobforge.bulk_operation add attribute kind text;
+alter type jobforge.bulk_operation add attribute status text;
+alter type jobforge.bulk_operation add attribute actor text;
+alter type jobforge.bulk_operation add attribute reason text;
+alter type jobforge.bulk_operation add attribute filter jsonb;
+alter type jobforge.bulk_operation add attribute patch jsonb;
+alter type jobforge.bulk_operation add attribute max_attempts integer;
+alter type jobforge.bulk_operation add attribute dry_run boolean;
+alter type jobforge.bulk_operation add attribute matched bigint;
+alter type jobforge.bulk_operation add attribute matched_capped boolean;
+alter type jobforge.bulk_operation add attribute done bigint;
+alter type jobforge.bulk_operation add attribute skipped bigint;
+alter type jobforge.bulk_operation add attribute undone bigint;
+alter type jobforge.bulk_operation add attribute kept bigint;
+alter type jobforge.bulk_operation add attribute started_at timestamp with time zone;
+alter type jobforge.bulk_operation add attribute finished_at timestamp with time zone;
+alter type jobforge.bulk_operation add attribute undone_at timestamp with time zone;
+grant usage on type jobforge.bulk_operation to jf_fn;
+grant usage on type jobforge.bulk_operation to jf_operator;
+grant usage on type jobforge.bulk_operation to jf_tenant;
+grant usage on type jobforge.bulk_operation to public;
+
+create type jobforge.claim_gate;
+alter type jobforge.claim_gate owner to jf_owner;
+alter type jobforge.claim_gate add attribute queues text[];
+alter type jobforge.claim_gate add attribute types text[];
+alter type jobforge.claim_gate add attribute limited_types text[];
+alter type jobforge.claim_gate add attribute keyed boolean;
+alter type jobforge.claim_gate add attribute held boolean;
+alter type jobforge.claim_gate add attribute weighted boolean;
+alter type jobforge.claim_gate add attribute rooms jsonb;
+grant usage on type jobforge.claim_gate to jf_sys;
+grant usage on type jobforge.claim_gate to public;
+
 create type jobforge.claim_mark;
 alter type jobforge.claim_mark owner to jf_owner;
 alter type jobforge.claim_mark add attribute queue text;
@@ -24,6 +61,19 @@ alter type jobforge.claim_mark add attribute run_at timestamp with time zone;
 alter type jobforge.claim_mark add attribute id uuid;
 grant usage on type jobforge.claim_mark to jf_sys;
 grant usage on type jobforge.claim_mark to public;
+
+create type jobforge.claim_turn;
+alter type jobforge.claim_turn owner to jf_owner;
+alter type jobforge.claim_turn add attribute at uuid;
+alter type jobforge.claim_turn add attribute owed integer;
+alter type jobforge.claim_turn add attribute tenants uuid[];
+alter type jobforge.claim_turn add attribute quanta integer[];
+alter type jobforge.claim_turn add attribute hungry uuid[];
+alter type jobforge.claim_turn add attribute everybody boolean;
+alter type jobforge.claim_turn add attribute seen boolean;
+alter type jobforge.claim_turn add attribute rooms jsonb;
+grant usage on type jobforge.claim_turn to jf_sys;
+grant usage on type jobforge.claim_turn to public;
 
 create type jobforge.claimed;
 alter type jobforge.claimed owner to jf_owner;
@@ -49,10 +99,25 @@ alter type jobforge.claimed add attribute locator tid;
 alter type jobforge.claimed add attribute turn uuid;
 alter type jobforge.claimed add attribute more boolean;
 alter type jobforge.claimed add attribute limited boolean;
+alter type jobforge.claimed add attribute owed integer;
 alter type jobforge.claimed add attribute retry_at timestamp with time zone;
 grant usage on type jobforge.claimed to jf_sys;
 grant usage on type jobforge.claimed to jf_worker;
 grant usage on type jobforge.claimed to public;
+
+create type jobforge.job_filter;
+alter type jobforge.job_filter owner to jf_owner;
+alter type jobforge.job_filter add attribute statuses text[];
+alter type jobforge.job_filter add attribute type text;
+alter type jobforge.job_filter add attribute queue text;
+alter type jobforge.job_filter add attribute fingerprint text;
+alter type jobforge.job_filter add attribute tag text;
+alter type jobforge.job_filter add attribute created_after timestamp with time zone;
+alter type jobforge.job_filter add attribute created_before timestamp with time zone;
+alter type jobforge.job_filter add attribute finished_after timestamp with time zone;
+alter type jobforge.job_filter add attribute finished_before timestamp with time zone;
+grant usage on type jobforge.job_filter to jf_fn;
+grant usage on type jobforge.job_filter to public;
 
 create table jobforge.attempt_history partition by LIST (retention);
 alter table jobforge.attempt_history owner to jf_owner;
@@ -161,6 +226,70 @@ grant delete, insert, select, update on table jobforge.audit_log to jf_fn;
 grant delete, insert, select, update on table jobforge.audit_log to jf_sys;
 grant select on table jobforge.audit_log to jf_operator;
 
+create table jobforge.bulk_operations;
+alter table jobforge.bulk_operations owner to jf_owner;
+alter table jobforge.bulk_operations add column tenant_id uuid not null;
+alter table jobforge.bulk_operations add column id uuid not null;
+alter table jobforge.bulk_operations add column kind text not null;
+alter table jobforge.bulk_operations add column status text default 'running'::text not null;
+alter table jobforge.bulk_operations add column actor text not null;
+alter table jobforge.bulk_operations add column reason text default ''::text not null;
+alter table jobforge.bulk_operations add column filter jsonb not null;
+alter table jobforge.bulk_operations add column patch jsonb;
+alter table jobforge.bulk_operations add column max_attempts smallint;
+alter table jobforge.bulk_operations add column dry_run boolean default false not null;
+alter table jobforge.bulk_operations add column matched bigint default 0 not null;
+alter table jobforge.bulk_operations add column matched_capped boolean default false not null;
+alter table jobforge.bulk_operations add column done bigint default 0 not null;
+alter table jobforge.bulk_operations add column skipped bigint default 0 not null;
+alter table jobforge.bulk_operations add column undone bigint default 0 not null;
+alter table jobforge.bulk_operations add column kept bigint default 0 not null;
+alter table jobforge.bulk_operations add column position_at timestamp with time zone default '-infinity'::timestamp with time zone not null;
+alter table jobforge.bulk_operations add column position_id uuid default '00000000-0000-0000-0000-000000000000'::uuid not null;
+alter table jobforge.bulk_operations add column started_at timestamp with time zone not null;
+alter table jobforge.bulk_operations add column finished_at timestamp with time zone;
+alter table jobforge.bulk_operations add column undone_at timestamp with time zone;
+alter table jobforge.bulk_operations add constraint bulk_operations_ended CHECK ((((status = 'running'::text) = (finished_at IS NULL)) AND ((status = 'undone'::text) = (undone_at IS NOT NULL))));
+alter table jobforge.bulk_operations add constraint bulk_operations_kind_known CHECK ((kind = ANY (ARRAY['redrive'::text, 'cancel'::text])));
+alter table jobforge.bulk_operations add constraint bulk_operations_pk PRIMARY KEY (tenant_id, id);
+alter table jobforge.bulk_operations add constraint bulk_operations_reason_length CHECK ((length(reason) <= 500));
+alter table jobforge.bulk_operations add constraint bulk_operations_redrive_only CHECK (((kind = 'redrive'::text) OR ((patch IS NULL) AND (max_attempts IS NULL))));
+alter table jobforge.bulk_operations add constraint bulk_operations_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text, 'undoing'::text, 'undone'::text])));
+create index bulk_operations_age ON jobforge.bulk_operations USING btree (started_at);
+alter table jobforge.bulk_operations enable, force row level security;
+create policy login_bound on jobforge.bulk_operations as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.bulk_operations for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.bulk_operations for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.bulk_operations for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.bulk_operations to jf_fn;
+grant delete, insert, select, update on table jobforge.bulk_operations to jf_sys;
+grant select (actor, done, dry_run, filter, finished_at, id, kept, kind, matched, matched_capped, max_attempts, reason, skipped, started_at, status, tenant_id, undone, undone_at) on table jobforge.bulk_operations to jf_operator;
+grant select (actor, done, dry_run, filter, finished_at, id, kept, kind, matched, matched_capped, max_attempts, reason, skipped, started_at, status, tenant_id, undone, undone_at) on table jobforge.bulk_operations to jf_tenant;
+
+create table jobforge.bulk_results;
+alter table jobforge.bulk_results owner to jf_owner;
+alter table jobforge.bulk_results add column tenant_id uuid not null;
+alter table jobforge.bulk_results add column operation_id uuid not null;
+alter table jobforge.bulk_results add column job_id uuid not null;
+alter table jobforge.bulk_results add column at timestamp with time zone not null;
+alter table jobforge.bulk_results add column verdict text not null;
+alter table jobforge.bulk_results add column error_code text;
+alter table jobforge.bulk_results add column error_reason text;
+alter table jobforge.bulk_results add column before jsonb;
+alter table jobforge.bulk_results add constraint bulk_results_pk PRIMARY KEY (tenant_id, operation_id, job_id);
+alter table jobforge.bulk_results add constraint bulk_results_verdict_known CHECK ((verdict = ANY (ARRAY['redriven'::text, 'canceled'::text, 'cancel_requested'::text, 'skipped'::text, 'undone'::text, 'kept'::text])));
+create index bulk_results_job ON jobforge.bulk_results USING btree (tenant_id, job_id, operation_id);
+create index bulk_results_undoable ON jobforge.bulk_results USING btree (tenant_id, operation_id, job_id) WHERE (verdict = 'redriven'::text);
+alter table jobforge.bulk_results enable, force row level security;
+create policy login_bound on jobforge.bulk_results as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.bulk_results for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.bulk_results for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.bulk_results for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.bulk_results to jf_fn;
+grant delete, insert, select, update on table jobforge.bulk_results to jf_sys;
+grant select (at, error_code, error_reason, job_id, operation_id, tenant_id, verdict) on table jobforge.bulk_results to jf_operator;
+grant select (at, error_code, error_reason, job_id, operation_id, tenant_id, verdict) on table jobforge.bulk_results to jf_tenant;
+
 create table jobforge.definitions;
 alter table jobforge.definitions owner to jf_owner;
 alter table jobforge.definitions add column key text not null;
@@ -206,6 +335,15 @@ create policy fn_read on jobforge.definitions for select to jf_fn using (true);
 create policy sys_all on jobforge.definitions for all to jf_sys using (true) with check (true);
 grant delete, insert, select, update on table jobforge.definitions to jf_sys;
 grant select on table jobforge.definitions to jf_fn;
+
+create table jobforge.history_tails with (fillfactor=50);
+alter table jobforge.history_tails owner to jf_owner;
+alter table jobforge.history_tails add column leaf oid not null;
+alter table jobforge.history_tails add column block bigint not null;
+alter table jobforge.history_tails add constraint history_tails_pk PRIMARY KEY (leaf);
+alter table jobforge.history_tails enable, force row level security;
+create policy sys_all on jobforge.history_tails for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.history_tails to jf_sys;
 
 create table jobforge.idempotency_keys;
 alter table jobforge.idempotency_keys owner to jf_owner;
@@ -394,6 +532,17 @@ grant delete, insert, select, update on table jobforge.jobs to jf_sys;
 grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_operator;
 grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_tenant;
 
+create unlogged table jobforge.key_turns with (fillfactor=50);
+alter table jobforge.key_turns owner to jf_owner;
+alter table jobforge.key_turns add column queue text not null;
+alter table jobforge.key_turns add column type text not null;
+alter table jobforge.key_turns add column tenant_id uuid not null;
+alter table jobforge.key_turns add column after_key text not null;
+alter table jobforge.key_turns add constraint key_turns_pk PRIMARY KEY (queue, type, tenant_id);
+alter table jobforge.key_turns enable, force row level security;
+create policy sys_all on jobforge.key_turns for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.key_turns to jf_sys;
+
 create table jobforge.leader with (fillfactor=10);
 alter table jobforge.leader owner to jf_owner;
 alter table jobforge.leader add column one boolean default true not null;
@@ -573,11 +722,30 @@ alter table jobforge.queue_stats add column queued bigint not null;
 alter table jobforge.queue_stats add column ready bigint not null;
 alter table jobforge.queue_stats add column running bigint not null;
 alter table jobforge.queue_stats add column dead bigint not null;
-alter table jobforge.queue_stats add column capped boolean not null;
+alter table jobforge.queue_stats add column estimated boolean not null;
+alter table jobforge.queue_stats add column enqueued bigint default 0 not null;
+alter table jobforge.queue_stats add column completed bigint default 0 not null;
+alter table jobforge.queue_stats add column failed bigint default 0 not null;
+alter table jobforge.queue_stats add column canceled bigint default 0 not null;
+alter table jobforge.queue_stats add column seconds double precision default 0 not null;
+alter table jobforge.queue_stats add column oldest_seconds double precision;
 alter table jobforge.queue_stats add constraint queue_stats_pk PRIMARY KEY (queue, at);
+create index queue_stats_age ON jobforge.queue_stats USING btree (at);
 alter table jobforge.queue_stats enable, force row level security;
 create policy sys_all on jobforge.queue_stats for all to jf_sys using (true) with check (true);
 grant delete, insert, select, update on table jobforge.queue_stats to jf_sys;
+
+create table jobforge.sampler with (fillfactor=10);
+alter table jobforge.sampler owner to jf_owner;
+alter table jobforge.sampler add column one boolean default true not null;
+alter table jobforge.sampler add column began_at timestamp with time zone;
+alter table jobforge.sampler add column until timestamp with time zone;
+alter table jobforge.sampler add column sampled_at timestamp with time zone;
+alter table jobforge.sampler add constraint sampler_one CHECK (one);
+alter table jobforge.sampler add constraint sampler_pk PRIMARY KEY (one);
+alter table jobforge.sampler enable, force row level security;
+create policy sys_all on jobforge.sampler for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.sampler to jf_sys;
 
 create table jobforge.schema_functions;
 alter table jobforge.schema_functions owner to jf_owner;
@@ -644,6 +812,33 @@ create policy fn_read on jobforge.sweeps for select to jf_fn using (true);
 create policy sys_all on jobforge.sweeps for all to jf_sys using (true) with check (true);
 grant delete, insert, select, update on table jobforge.sweeps to jf_sys;
 grant select on table jobforge.sweeps to jf_fn;
+
+create table jobforge.tenant_stats with (fillfactor=70);
+alter table jobforge.tenant_stats owner to jf_owner;
+alter table jobforge.tenant_stats add column tenant_id uuid not null;
+alter table jobforge.tenant_stats add column at timestamp with time zone not null;
+alter table jobforge.tenant_stats add column queued bigint not null;
+alter table jobforge.tenant_stats add column ready bigint not null;
+alter table jobforge.tenant_stats add column running bigint not null;
+alter table jobforge.tenant_stats add column dead bigint not null;
+alter table jobforge.tenant_stats add column enqueued bigint not null;
+alter table jobforge.tenant_stats add column completed bigint not null;
+alter table jobforge.tenant_stats add column failed bigint not null;
+alter table jobforge.tenant_stats add column canceled bigint not null;
+alter table jobforge.tenant_stats add column seconds double precision not null;
+alter table jobforge.tenant_stats add column oldest_seconds double precision;
+alter table jobforge.tenant_stats add column estimated boolean not null;
+alter table jobforge.tenant_stats add constraint tenant_stats_pk PRIMARY KEY (tenant_id, at);
+create index tenant_stats_age ON jobforge.tenant_stats USING btree (at);
+alter table jobforge.tenant_stats enable, force row level security;
+create policy login_bound on jobforge.tenant_stats as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.tenant_stats for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.tenant_stats for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.tenant_stats for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.tenant_stats to jf_fn;
+grant delete, insert, select, update on table jobforge.tenant_stats to jf_sys;
+grant select on table jobforge.tenant_stats to jf_operator;
+grant select on table jobforge.tenant_stats to jf_tenant;
 
 create table jobforge.tenants;
 alter table jobforge.tenants owner to jf_owner;
@@ -718,6 +913,13 @@ create policy sys_all on jobforge.workers for all to jf_sys using (true) with ch
 grant delete, insert, select, update on table jobforge.workers to jf_sys;
 grant select on table jobforge.workers to jf_fn;
 
+create function jobforge.admit(INOUT p_rooms jsonb, p_tenant_id uuid, p_type text, p_key text, p_now timestamp with time zone, OUT hindrance text) returns record language plpgsql volatile;
+alter function jobforge.admit(jsonb, uuid, text, text, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.apart_ahead(p_tenant_id uuid, p_job_id uuid, p_most integer) returns bigint language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.apart_ahead(uuid, uuid, integer) owner to jf_sys;
+grant execute on function jobforge.apart_ahead(uuid, uuid, integer) to jf_fn;
+
 create function jobforge.append_log(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_levels text[], p_messages text[]) returns integer language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.append_log(uuid, uuid, uuid, integer, text[], text[]) owner to jf_sys;
 grant execute on function jobforge.append_log(uuid, uuid, uuid, integer, text[], text[]) to jf_worker;
@@ -725,8 +927,14 @@ grant execute on function jobforge.append_log(uuid, uuid, uuid, integer, text[],
 create function jobforge.apply_end(p_tenant_id uuid, p_job_id uuid, p_outcome text, p_error text, p_retry_after_ms bigint, p_now timestamp with time zone, OUT status text, OUT run_at timestamp with time zone) returns record language plpgsql volatile;
 alter function jobforge.apply_end(uuid, uuid, text, text, bigint, timestamp with time zone) owner to jf_sys;
 
+create function jobforge.apply_patch(p_document jsonb, p_patch jsonb, OUT document jsonb, OUT problem text) returns record language plpgsql immutable;
+alter function jobforge.apply_patch(jsonb, jsonb) owner to jf_fn;
+
 create function jobforge.audit(p_tenant_id uuid, p_action text, p_job_id uuid, p_detail jsonb, p_now timestamp with time zone) returns void language sql volatile;
 alter function jobforge.audit(uuid, text, uuid, jsonb, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.audit_bulk(p_operation jobforge.bulk_operations, p_action text, p_now timestamp with time zone) returns void language sql volatile;
+alter function jobforge.audit_bulk(jobforge.bulk_operations, text, timestamp with time zone) owner to jf_fn;
 
 create function jobforge.bind_login(p_role text, p_tenant_id uuid DEFAULT NULL::uuid) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.bind_login(text, uuid) owner to jf_sys;
@@ -735,22 +943,34 @@ grant execute on function jobforge.bind_login(text, uuid) to jf_operator;
 create function jobforge.bury(p_lease jobforge.leases, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.bury(jobforge.leases, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
 
+create function jobforge.cancel_held(p_job jobforge.jobs, p_reason text, p_now timestamp with time zone) returns text language plpgsql volatile;
+alter function jobforge.cancel_held(jobforge.jobs, text, timestamp with time zone) owner to jf_fn;
+
 create function jobforge.cancel_job(p_tenant_id uuid, p_job_id uuid, p_reason text DEFAULT NULL::text) returns TABLE(id uuid, status text, cancel_requested boolean) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.cancel_job(uuid, uuid, text) owner to jf_fn;
 grant execute on function jobforge.cancel_job(uuid, uuid, text) to jf_operator;
 grant execute on function jobforge.cancel_job(uuid, uuid, text) to jf_tenant;
+
+create function jobforge.cancel_rows(p_operation jobforge.bulk_operations, p_statuses text[], p_job_ids uuid[], p_now timestamp with time zone) returns TABLE(id uuid, verdict text) language plpgsql volatile;
+alter function jobforge.cancel_rows(jobforge.bulk_operations, text[], uuid[], timestamp with time zone) owner to jf_fn;
 
 create function jobforge.canonical(p_value jsonb) returns text language plpgsql immutable;
 alter function jobforge.canonical(jsonb) owner to jf_fn;
 grant execute on function jobforge.canonical(jsonb) to jf_operator;
 grant execute on function jobforge.canonical(jsonb) to jf_tenant;
 
-create function jobforge.check_jobs(p_now timestamp with time zone, p_operator boolean, p_types text[], p_payloads jsonb[], p_queues text[], p_priorities integer[], p_run_ats timestamp with time zone[], p_idempotency_keys text[], p_dedupe_keys text[], p_ids uuid[], p_max_attempts integer[], p_correlation_ids text[], p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[]) returns TABLE(at integer, type text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, idempotency_key text, dedupe_key text, given_id uuid, max_attempts integer, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, retention text, problem text) language sql stable;
-alter function jobforge.check_jobs(timestamp with time zone, boolean, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[]) owner to jf_fn;
+create function jobforge.charge(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone, OUT retry_at timestamp with time zone) returns timestamp with time zone language plpgsql volatile;
+alter function jobforge.charge(uuid, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
 
-create function jobforge.claim_jobs(p_worker_id text, p_queues text[], p_types text[], p_limit integer DEFAULT 1, p_lease_id uuid DEFAULT NULL::uuid, p_lease_seconds integer DEFAULT 30, p_window integer DEFAULT NULL::integer, p_cursor jsonb DEFAULT NULL::jsonb, p_new_lease_id uuid DEFAULT NULL::uuid) returns SETOF jobforge.claimed language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
-alter function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid) owner to jf_sys;
-grant execute on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid) to jf_worker;
+create function jobforge.check_jobs(p_now timestamp with time zone, p_operator boolean, p_types text[], p_payloads jsonb[], p_queues text[], p_priorities integer[], p_run_ats timestamp with time zone[], p_idempotency_keys text[], p_dedupe_keys text[], p_ids uuid[], p_max_attempts integer[], p_correlation_ids text[], p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[], p_concurrency_keys text[], p_room integer, p_retention text) returns TABLE(at integer, type text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, idempotency_key text, dedupe_key text, given_id uuid, max_attempts integer, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, concurrency_key text, retention text, problem text) language sql stable;
+alter function jobforge.check_jobs(timestamp with time zone, boolean, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text[], integer, text) owner to jf_fn;
+
+create function jobforge.claim_jobs(p_worker_id text, p_queues text[], p_types text[], p_limit integer DEFAULT 1, p_lease_id uuid DEFAULT NULL::uuid, p_lease_seconds integer DEFAULT 30, p_window integer DEFAULT NULL::integer, p_cursor jsonb DEFAULT NULL::jsonb, p_new_lease_id uuid DEFAULT NULL::uuid, p_free integer DEFAULT NULL::integer) returns SETOF jobforge.claimed language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer) owner to jf_sys;
+grant execute on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer) to jf_worker;
+
+create function jobforge.claimed_tenant(p_claims text) returns uuid language plpgsql immutable;
+alter function jobforge.claimed_tenant(text) owner to jf_fn;
 
 create function jobforge.clock() returns timestamp with time zone language sql volatile;
 alter function jobforge.clock() owner to jf_sys;
@@ -760,6 +980,9 @@ grant execute on function jobforge.clock() to jf_owner;
 grant execute on function jobforge.clock() to jf_tenant;
 grant execute on function jobforge.clock() to jf_worker;
 
+create function jobforge.close_redrive(p_tenant_id uuid, p_operation_id uuid, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.close_redrive(uuid, uuid, timestamp with time zone) owner to jf_fn;
+
 create function jobforge.complete_job(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_result jsonb DEFAULT NULL::jsonb) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.complete_job(uuid, uuid, uuid, integer, jsonb) owner to jf_sys;
 grant execute on function jobforge.complete_job(uuid, uuid, uuid, integer, jsonb) to jf_worker;
@@ -768,26 +991,72 @@ create function jobforge.complete_jobs(p_lease_id uuid, p_tenant_ids uuid[], p_j
 alter function jobforge.complete_jobs(uuid, uuid[], uuid[], integer[], jsonb[], tid[]) owner to jf_sys;
 grant execute on function jobforge.complete_jobs(uuid, uuid[], uuid[], integer[], jsonb[], tid[]) to jf_worker;
 
+create function jobforge.count_finished(p_limit integer, p_since timestamp with time zone, p_until timestamp with time zone, p_now timestamp with time zone) returns TABLE(queue text, tenant_id uuid, enqueued bigint, completed bigint, canceled bigint, estimated boolean, leaf oid, block bigint) language plpgsql stable set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan;
+alter function jobforge.count_finished(integer, timestamp with time zone, timestamp with time zone, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.count_live(p_limit integer, p_since timestamp with time zone, p_until timestamp with time zone) returns TABLE(queue text, tenant_id uuid, queued bigint, ready bigint, running bigint, dead bigint, enqueued bigint, failed bigint, oldest_ready timestamp with time zone, estimated boolean) language plpgsql stable;
+alter function jobforge.count_live(integer, timestamp with time zone, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.count_runs(p_kind text, p_name text, p_since xid8) returns void language plpgsql volatile;
+alter function jobforge.count_runs(text, text, xid8) owner to jf_sys;
+
 create function jobforge.dedupe_key(p_tenant_id uuid, p_type text, p_payload jsonb) returns text language sql immutable;
 alter function jobforge.dedupe_key(uuid, text, jsonb) owner to jf_fn;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_operator;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_tenant;
 
-create function jobforge.enqueue_job(p_tenant_id uuid, p_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_idempotency_key text DEFAULT NULL::text, p_dedupe_key text DEFAULT NULL::text, p_id uuid DEFAULT NULL::uuid, p_max_attempts integer DEFAULT NULL::integer, p_correlation_id text DEFAULT NULL::text, p_traceparent text DEFAULT NULL::text, p_tags jsonb DEFAULT NULL::jsonb, p_source text DEFAULT NULL::text, p_source_ref text DEFAULT NULL::text, p_created_by text DEFAULT NULL::text, OUT id uuid, OUT status text, OUT existing boolean, OUT run_at timestamp with time zone) returns record language plpgsql volatile security definer set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
-alter function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text) owner to jf_fn;
-grant execute on function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text) to jf_operator;
-grant execute on function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text) to jf_tenant;
+create function jobforge.drop_notes(p_tenant_id uuid, p_job_id uuid) returns integer language plpgsql volatile;
+alter function jobforge.drop_notes(uuid, uuid) owner to jf_sys;
 
-create function jobforge.enqueue_jobs(p_tenant_id uuid, p_types text[], p_payloads jsonb[], p_queues text[] DEFAULT NULL::text[], p_priorities integer[] DEFAULT NULL::integer[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_idempotency_keys text[] DEFAULT NULL::text[], p_dedupe_keys text[] DEFAULT NULL::text[], p_ids uuid[] DEFAULT NULL::uuid[], p_max_attempts integer[] DEFAULT NULL::integer[], p_correlation_ids text[] DEFAULT NULL::text[], p_traceparents text[] DEFAULT NULL::text[], p_tags jsonb[] DEFAULT NULL::jsonb[], p_sources text[] DEFAULT NULL::text[], p_source_refs text[] DEFAULT NULL::text[], p_created_by text DEFAULT NULL::text) returns TABLE(at integer, id uuid, status text, existing boolean, run_at timestamp with time zone, error_code text, error_reason text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
-alter function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text) owner to jf_fn;
-grant execute on function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text) to jf_operator;
-grant execute on function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text) to jf_tenant;
+create function jobforge.enqueue_job(p_tenant_id uuid, p_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_idempotency_key text DEFAULT NULL::text, p_dedupe_key text DEFAULT NULL::text, p_id uuid DEFAULT NULL::uuid, p_max_attempts integer DEFAULT NULL::integer, p_correlation_id text DEFAULT NULL::text, p_traceparent text DEFAULT NULL::text, p_tags jsonb DEFAULT NULL::jsonb, p_source text DEFAULT NULL::text, p_source_ref text DEFAULT NULL::text, p_created_by text DEFAULT NULL::text, p_concurrency_key text DEFAULT NULL::text, OUT id uuid, OUT status text, OUT existing boolean, OUT run_at timestamp with time zone) returns record language plpgsql volatile security definer set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text, text) owner to jf_fn;
+grant execute on function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text, text) to jf_operator;
+grant execute on function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text, text) to jf_tenant;
 
-create function jobforge.enqueue_keyed(p_tenant_id uuid, p_types text[], p_payloads jsonb[], p_queues text[], p_priorities integer[], p_run_ats timestamp with time zone[], p_idempotency_keys text[], p_dedupe_keys text[], p_ids uuid[], p_max_attempts integer[], p_correlation_ids text[], p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[], p_created_by text) returns TABLE(at integer, id uuid, status text, existing boolean, run_at timestamp with time zone, error_code text, error_reason text) language plpgsql volatile;
-alter function jobforge.enqueue_keyed(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text) owner to jf_fn;
+create function jobforge.enqueue_jobs(p_tenant_id uuid, p_types text[], p_payloads jsonb[], p_queues text[] DEFAULT NULL::text[], p_priorities integer[] DEFAULT NULL::integer[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_idempotency_keys text[] DEFAULT NULL::text[], p_dedupe_keys text[] DEFAULT NULL::text[], p_ids uuid[] DEFAULT NULL::uuid[], p_max_attempts integer[] DEFAULT NULL::integer[], p_correlation_ids text[] DEFAULT NULL::text[], p_traceparents text[] DEFAULT NULL::text[], p_tags jsonb[] DEFAULT NULL::jsonb[], p_sources text[] DEFAULT NULL::text[], p_source_refs text[] DEFAULT NULL::text[], p_created_by text DEFAULT NULL::text, p_concurrency_keys text[] DEFAULT NULL::text[]) returns TABLE(at integer, id uuid, status text, existing boolean, run_at timestamp with time zone, error_code text, error_reason text) language plpgsql volatile security definer set enable_mergejoin=off set enable_nestloop=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text, text[]) owner to jf_fn;
+grant execute on function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text, text[]) to jf_operator;
+grant execute on function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text, text[]) to jf_tenant;
 
-create function jobforge.expired_partitions(p_now timestamp with time zone) returns TABLE(leaf text) language sql stable;
+create function jobforge.enqueue_keyed(p_tenant_id uuid, p_types text[], p_payloads jsonb[], p_queues text[], p_priorities integer[], p_run_ats timestamp with time zone[], p_idempotency_keys text[], p_dedupe_keys text[], p_ids uuid[], p_max_attempts integer[], p_correlation_ids text[], p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[], p_created_by text, p_concurrency_keys text[], p_room integer, p_retention text) returns TABLE(at integer, id uuid, status text, existing boolean, run_at timestamp with time zone, error_code text, error_reason text) language plpgsql volatile;
+alter function jobforge.enqueue_keyed(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text, text[], integer, text) owner to jf_fn;
+
+create function jobforge.enqueue_plain(p_tenant_id uuid, p_type text, p_payload jsonb, OUT id uuid, OUT run_at timestamp with time zone) returns record language plpgsql volatile security definer set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.enqueue_plain(uuid, text, jsonb) owner to jf_fn;
+grant execute on function jobforge.enqueue_plain(uuid, text, jsonb) to jf_operator;
+grant execute on function jobforge.enqueue_plain(uuid, text, jsonb) to jf_tenant;
+
+create function jobforge.error_class(p_tenant_id uuid, p_job_id uuid, p_fence integer, p_status text) returns text language sql stable;
+alter function jobforge.error_class(uuid, uuid, integer, text) owner to jf_fn;
+
+create function jobforge.error_fingerprint(p_type text, p_class text, p_error text) returns text language sql immutable;
+alter function jobforge.error_fingerprint(text, text, text) owner to jf_fn;
+
+create function jobforge.expired_partitions(p_now timestamp with time zone) returns TABLE(parent text, leaf text) language sql stable;
 alter function jobforge.expired_partitions(timestamp with time zone) owner to jf_owner;
+
+create function jobforge.explain_end(p_tenant_id uuid, p_job_id uuid) returns TABLE(reason text, detail jsonb, until timestamp with time zone, says text) language sql stable;
+alter function jobforge.explain_end(uuid, uuid) owner to jf_fn;
+
+create function jobforge.explain_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(reason text, detail jsonb, until timestamp with time zone, says text) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.explain_job(uuid, uuid) owner to jf_fn;
+grant execute on function jobforge.explain_job(uuid, uuid) to jf_operator;
+grant execute on function jobforge.explain_job(uuid, uuid) to jf_tenant;
+
+create function jobforge.explain_limits(p_job jobforge.jobs, p_now timestamp with time zone) returns TABLE(reason text, detail jsonb, until timestamp with time zone, says text) language plpgsql stable;
+alter function jobforge.explain_limits(jobforge.jobs, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.explain_run(p_job jobforge.jobs, p_now timestamp with time zone) returns TABLE(reason text, detail jsonb, until timestamp with time zone, says text) language sql stable;
+alter function jobforge.explain_run(jobforge.jobs, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.explain_turn(p_job jobforge.jobs, p_held boolean, p_now timestamp with time zone) returns TABLE(reason text, detail jsonb, until timestamp with time zone, says text) language plpgsql stable;
+alter function jobforge.explain_turn(jobforge.jobs, boolean, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.explain_wait(p_job jobforge.jobs, p_now timestamp with time zone) returns TABLE(reason text, detail jsonb, until timestamp with time zone, says text) language plpgsql stable;
+alter function jobforge.explain_wait(jobforge.jobs, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.explain_workers(p_queue text, p_type text, p_now timestamp with time zone) returns TABLE(reason text, detail jsonb, until timestamp with time zone, says text) language sql stable;
+alter function jobforge.explain_workers(text, text, timestamp with time zone) owner to jf_fn;
 
 create function jobforge.fail_job(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_class text DEFAULT 'retryable'::text, p_error text DEFAULT ''::text, p_retry_after_ms bigint DEFAULT NULL::bigint, p_status text DEFAULT NULL::text, p_exit_code integer DEFAULT NULL::integer, p_stdout_tail text DEFAULT NULL::text, p_stderr_tail text DEFAULT NULL::text) returns TABLE(verdict text, status text, run_at timestamp with time zone) language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.fail_job(uuid, uuid, uuid, integer, text, text, bigint, text, integer, text, text) owner to jf_sys;
@@ -797,23 +1066,51 @@ create function jobforge.fail_jobs(p_lease_id uuid, p_tenant_ids uuid[], p_job_i
 alter function jobforge.fail_jobs(uuid, uuid[], uuid[], integer[], text[], text[], bigint[], text[], integer[], text[], text[]) owner to jf_sys;
 grant execute on function jobforge.fail_jobs(uuid, uuid[], uuid[], integer[], text[], text[], bigint[], text[], integer[], text[], text[]) to jf_worker;
 
+create function jobforge.find_dead_letters(p_tenant_id uuid, p_filter jobforge.job_filter, p_cursor text, p_now timestamp with time zone, p_limit integer, p_budget_ms integer, OUT ids uuid[], OUT next_cursor text, OUT complete boolean) returns record language plpgsql stable;
+alter function jobforge.find_dead_letters(uuid, jobforge.job_filter, text, timestamp with time zone, integer, integer) owner to jf_fn;
+
 create function jobforge.find_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_no integer, cancel_requested boolean, error text, payload jsonb, result jsonb) language sql stable;
 alter function jobforge.find_job(uuid, uuid) owner to jf_fn;
 
 create function jobforge.forget_limit(p_kind text, p_name text, p_clear text[]) returns void language sql volatile;
 alter function jobforge.forget_limit(text, text, text[]) owner to jf_sys;
 
+create function jobforge.free_tenants(p_gate jobforge.claim_gate, p_after uuid, p_but uuid[], p_most integer, p_now timestamp with time zone) returns uuid[] language plpgsql volatile;
+alter function jobforge.free_tenants(jobforge.claim_gate, uuid, uuid[], integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.gate(p_queues text[], p_types text[], p_now timestamp with time zone) returns jobforge.claim_gate language plpgsql volatile;
+alter function jobforge.gate(text[], text[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.get_bulk(p_tenant_id uuid, p_operation_id uuid) returns jobforge.bulk_operation language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.get_bulk(uuid, uuid) owner to jf_fn;
+grant execute on function jobforge.get_bulk(uuid, uuid) to jf_operator;
+grant execute on function jobforge.get_bulk(uuid, uuid) to jf_tenant;
+
 create function jobforge.get_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_id text, cancel_requested boolean, error text, payload jsonb, result jsonb, progress_percent real, progress_message text) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.get_job(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.get_job(uuid, uuid) to jf_operator;
 grant execute on function jobforge.get_job(uuid, uuid) to jf_tenant;
 
+create function jobforge.group_dead_letters(p_tenant_id uuid, p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_failed_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_failed_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 100, p_scan integer DEFAULT 10000) returns TABLE(fingerprint text, type text, class text, message text, jobs bigint, first_at timestamp with time zone, last_at timestamp with time zone, sample_id uuid, sample_error text, capped boolean) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.group_dead_letters(uuid, text, text, timestamp with time zone, timestamp with time zone, integer, integer) owner to jf_fn;
+grant execute on function jobforge.group_dead_letters(uuid, text, text, timestamp with time zone, timestamp with time zone, integer, integer) to jf_operator;
+grant execute on function jobforge.group_dead_letters(uuid, text, text, timestamp with time zone, timestamp with time zone, integer, integer) to jf_tenant;
+
 create function jobforge.heartbeat(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[], p_through bigint DEFAULT NULL::bigint) returns TABLE(expires_at timestamp with time zone, tenant_id uuid, id uuid, problem text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) owner to jf_sys;
 grant execute on function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) to jf_worker;
 
+create function jobforge.held_apart(p_gate jobforge.claim_gate, p_suspect integer, p_now timestamp with time zone) returns jsonb language sql volatile;
+alter function jobforge.held_apart(jobforge.claim_gate, integer, timestamp with time zone) owner to jf_sys;
+
 create function jobforge.held_jobs(p_lease_id uuid, OUT tenant_ids uuid[], OUT job_ids uuid[]) returns record language sql volatile;
 alter function jobforge.held_jobs(uuid) owner to jf_sys;
+
+create function jobforge.hold_bulk(p_tenant_id uuid, p_operation_id uuid) returns jobforge.bulk_operations language plpgsql volatile;
+alter function jobforge.hold_bulk(uuid, uuid) owner to jf_fn;
+
+create function jobforge.hold_dead_letter(p_tenant_id uuid, p_job_id uuid, p_finished_at timestamp with time zone) returns boolean language plpgsql volatile;
+alter function jobforge.hold_dead_letter(uuid, uuid, timestamp with time zone) owner to jf_sys;
 
 create function jobforge.hold_job(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.hold_job(uuid, uuid, uuid, integer, timestamp with time zone) owner to jf_sys;
@@ -824,22 +1121,67 @@ alter function jobforge.hold_lease(uuid, uuid, text, integer, integer, timestamp
 create function jobforge.hold_own_job(p_tenant_id uuid, p_job_id uuid, p_operation text) returns jobforge.jobs language plpgsql volatile;
 alter function jobforge.hold_own_job(uuid, uuid, text) owner to jf_fn;
 
+create function jobforge.holding_pauses(p_tenant_id uuid, p_queue text, p_type text, p_now timestamp with time zone) returns TABLE(kind text, name text, author text, reason text, paused_at timestamp with time zone, until timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.holding_pauses(uuid, text, text, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.holding_pauses(uuid, text, text, timestamp with time zone) to jf_fn;
+
 create function jobforge.id_base(p_now timestamp with time zone) returns bigint language sql stable;
 alter function jobforge.id_base(timestamp with time zone) owner to jf_sys;
 grant execute on function jobforge.id_base(timestamp with time zone) to jf_fn;
+
+create function jobforge.id_tail() returns text language sql volatile;
+alter function jobforge.id_tail() owner to jf_sys;
+grant execute on function jobforge.id_tail() to jf_fn;
 
 create function jobforge.inspect_leader() returns TABLE(holder text, term bigint, leads boolean, expires_at timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.inspect_leader() owner to jf_sys;
 grant execute on function jobforge.inspect_leader() to jf_operator;
 
+create function jobforge.is_known(p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_dedupe_key text) returns boolean language sql stable;
+alter function jobforge.is_known(uuid, text, text, uuid, text) owner to jf_fn;
+
 create function jobforge.is_paused(p_kind text, p_name text, p_now timestamp with time zone) returns boolean language sql stable;
 alter function jobforge.is_paused(text, text, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.is_pointer(p_value jsonb) returns boolean language sql immutable;
+alter function jobforge.is_pointer(jsonb) owner to jf_fn;
+
+create function jobforge.job_summary(p_tenant_id uuid, p_limit integer DEFAULT 10000) returns TABLE(blocked bigint, scheduled bigint, ready bigint, running bigint, failed bigint, dead bigint, capped boolean, oldest_ready timestamp with time zone, enqueued_hour bigint, completed_hour bigint, failed_hour bigint, canceled_hour bigint, enqueued_day bigint, completed_day bigint, failed_day bigint, canceled_day bigint, enqueued_rate double precision, completed_rate double precision, failed_rate double precision, drain_seconds double precision, sampled_at timestamp with time zone) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.job_summary(uuid, integer) owner to jf_fn;
+grant execute on function jobforge.job_summary(uuid, integer) to jf_operator;
+grant execute on function jobforge.job_summary(uuid, integer) to jf_tenant;
+
+create function jobforge.json_at(p_document jsonb, p_path text[]) returns jsonb language plpgsql immutable;
+alter function jobforge.json_at(jsonb, text[]) owner to jf_fn;
+
+create function jobforge.json_with(p_document jsonb, p_path text[], p_value jsonb) returns jsonb language plpgsql immutable;
+alter function jobforge.json_with(jsonb, text[], jsonb) owner to jf_fn;
+
+create function jobforge.json_without(p_document jsonb, p_path text[]) returns jsonb language sql immutable;
+alter function jobforge.json_without(jsonb, text[]) owner to jf_fn;
 
 create function jobforge.keep_key(p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_job_id uuid, p_payload_hash bytea, p_now timestamp with time zone, OUT kept boolean, OUT job_id uuid, OUT same boolean) returns record language plpgsql volatile;
 alter function jobforge.keep_key(uuid, text, text, uuid, uuid, bytea, timestamp with time zone) owner to jf_fn;
 
 create function jobforge.keep_lease(p_lease jobforge.leases) returns void language plpgsql volatile;
 alter function jobforge.keep_lease(jobforge.leases) owner to jf_sys;
+
+create function jobforge.keyed_jobs(p_queue text, p_type text, p_tenant_id uuid) returns TABLE(place tid, id uuid, key text, priority smallint, run_at timestamp with time zone) language plpgsql volatile;
+alter function jobforge.keyed_jobs(text, text, uuid) owner to jf_sys;
+
+create function jobforge.lane_ahead(p_job jobforge.jobs, p_most integer) returns bigint language sql stable;
+alter function jobforge.lane_ahead(jobforge.jobs, integer) owner to jf_fn;
+
+create function jobforge.lane_crowd(p_tenant_id uuid, p_queue text, p_type text, p_most integer) returns integer language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.lane_crowd(uuid, text, text, integer) owner to jf_sys;
+grant execute on function jobforge.lane_crowd(uuid, text, text, integer) to jf_fn;
+
+create function jobforge.lane_rates(p_tenant_id uuid, p_queue text, p_now timestamp with time zone, OUT tenant_rate double precision, OUT queue_rate double precision) returns record language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.lane_rates(uuid, text, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.lane_rates(uuid, text, timestamp with time zone) to jf_fn;
+
+create function jobforge.large_payload_problem(p_payload jsonb) returns text language plpgsql immutable;
+alter function jobforge.large_payload_problem(jsonb) owner to jf_fn;
 
 create function jobforge.lead(p_holder text, p_seconds integer DEFAULT 10) returns TABLE(term bigint, leads boolean, expires_at timestamp with time zone) language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.lead(text, integer) owner to jf_sys;
@@ -848,10 +1190,38 @@ grant execute on function jobforge.lead(text, integer) to jf_operator;
 create function jobforge.lease_lives(p_lease_id uuid, p_now timestamp with time zone) returns boolean language plpgsql volatile;
 alter function jobforge.lease_lives(uuid, timestamp with time zone) owner to jf_sys;
 
+create function jobforge.limit_room(p_kind text, p_name text, p_most integer, p_rate double precision, p_burst integer, p_now timestamp with time zone, OUT room integer, OUT retry_at timestamp with time zone) returns record language plpgsql volatile;
+alter function jobforge.limit_room(text, text, integer, double precision, integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.limited_jobs(p_gate jobforge.claim_gate, p_tenant_id uuid, p_limited boolean, p_most integer) returns TABLE(place tid, id uuid, type text, key text) language sql volatile;
+alter function jobforge.limited_jobs(jobforge.claim_gate, uuid, boolean, integer) owner to jf_sys;
+
+create function jobforge.limited_now(p_tenant_id uuid, p_kind text, p_name text, p_most integer, OUT running bigint, OUT job_ids uuid[]) returns record language plpgsql stable security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.limited_now(uuid, text, text, integer) owner to jf_sys;
+grant execute on function jobforge.limited_now(uuid, text, text, integer) to jf_fn;
+
+create function jobforge.limits_of(p_tenant_id uuid, p_type text, p_key text) returns TABLE(kind text, name text, slot text, most integer, rate double precision, burst integer, since xid8) language sql stable;
+alter function jobforge.limits_of(uuid, text, text) owner to jf_sys;
+
 create function jobforge.list_attempts(p_tenant_id uuid, p_job_id uuid) returns TABLE(number integer, status text, worker_id text, pid integer, started_at timestamp with time zone, finished_at timestamp with time zone, error_class text, error text, exit_code integer, stdout_tail text, stderr_tail text, log jsonb) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_attempts(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.list_attempts(uuid, uuid) to jf_operator;
 grant execute on function jobforge.list_attempts(uuid, uuid) to jf_tenant;
+
+create function jobforge.list_bulk_results(p_tenant_id uuid, p_operation_id uuid DEFAULT NULL::uuid, p_job_id uuid DEFAULT NULL::uuid, p_verdict text DEFAULT NULL::text, p_limit integer DEFAULT 100, p_after uuid DEFAULT NULL::uuid) returns TABLE(operation_id uuid, job_id uuid, at timestamp with time zone, verdict text, error_code text, error_reason text, before jsonb) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_bulk_results(uuid, uuid, uuid, text, integer, uuid) owner to jf_fn;
+grant execute on function jobforge.list_bulk_results(uuid, uuid, uuid, text, integer, uuid) to jf_operator;
+grant execute on function jobforge.list_bulk_results(uuid, uuid, uuid, text, integer, uuid) to jf_tenant;
+
+create function jobforge.list_bulks(p_tenant_id uuid, p_limit integer DEFAULT 50, p_before uuid DEFAULT NULL::uuid) returns SETOF jobforge.bulk_operation language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_bulks(uuid, integer, uuid) owner to jf_fn;
+grant execute on function jobforge.list_bulks(uuid, integer, uuid) to jf_operator;
+grant execute on function jobforge.list_bulks(uuid, integer, uuid) to jf_tenant;
+
+create function jobforge.list_dead_letters(p_tenant_id uuid, p_fingerprint text DEFAULT NULL::text, p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_failed_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_failed_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text, p_budget_ms integer DEFAULT 500) returns TABLE(id uuid, type text, queue text, status text, class text, fingerprint text, error text, created_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, source text, correlation_id text, tags jsonb, next_cursor text, complete boolean) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_dead_letters(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text, integer) owner to jf_fn;
+grant execute on function jobforge.list_dead_letters(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text, integer) to jf_operator;
+grant execute on function jobforge.list_dead_letters(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text, integer) to jf_tenant;
 
 create function jobforge.list_definitions(p_limit integer DEFAULT 100, p_after text DEFAULT NULL::text) returns TABLE(key text, description text, queue text, priority integer, timeout_seconds integer, max_attempts integer, max_deaths integer, retry_base_ms bigint, retry_factor real, retry_cap_ms bigint, retry_jitter real, retention text, dead_retention text, is_active boolean, max_in_flight integer, max_in_flight_per_key integer, rate_per_second double precision, rate_burst integer, created_at timestamp with time zone, updated_at timestamp with time zone, paused_at timestamp with time zone, paused_until timestamp with time zone, pause_reason text, paused_by text) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_definitions(integer, text) owner to jf_sys;
@@ -897,18 +1267,27 @@ create function jobforge.look(p_worker_id text) returns TABLE(sentinel boolean, 
 alter function jobforge.look(text) owner to jf_sys;
 grant execute on function jobforge.look(text) to jf_worker;
 
-create function jobforge.make_id(p_base bigint, p_position integer) returns uuid language sql volatile;
-alter function jobforge.make_id(bigint, integer) owner to jf_sys;
-grant execute on function jobforge.make_id(bigint, integer) to jf_fn;
+create function jobforge.make_id(p_base bigint, p_tail text, p_position integer) returns uuid language sql immutable;
+alter function jobforge.make_id(bigint, text, integer) owner to jf_sys;
+grant execute on function jobforge.make_id(bigint, text, integer) to jf_fn;
 
 create function jobforge.make_partitions(p_limit integer, OUT made integer, OUT refused integer) returns record language plpgsql volatile security definer set lock_timeout=50ms set search_path=pg_catalog, pg_temp;
 alter function jobforge.make_partitions(integer) owner to jf_owner;
 
+create function jobforge.merge_rooms(p_rooms jsonb, p_more jsonb) returns jsonb language sql immutable;
+alter function jobforge.merge_rooms(jsonb, jsonb) owner to jf_sys;
+
 create function jobforge.next_jobs(p_tenant_id uuid, p_before uuid, p_live boolean, p_over boolean) returns TABLE(id uuid, type text, queue text, priority smallint, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, fence integer, failures integer, max_attempts smallint, source text, correlation_id text, tags jsonb, error text) language sql stable;
 alter function jobforge.next_jobs(uuid, uuid, boolean, boolean) owner to jf_fn;
 
-create function jobforge.next_tenants(p_queues text[], p_types text[], p_after uuid, p_most integer, p_marks jobforge.claim_mark[]) returns SETOF uuid language sql stable;
-alter function jobforge.next_tenants(text[], text[], uuid, integer, jobforge.claim_mark[]) owner to jf_sys;
+create function jobforge.next_keys(p_queue text, p_type text, p_tenant_id uuid, p_after text, p_most integer) returns SETOF text language sql stable;
+alter function jobforge.next_keys(text, text, uuid, text, integer) owner to jf_sys;
+
+create function jobforge.next_tenants(p_gate jobforge.claim_gate, p_after uuid, p_inclusive boolean, p_most integer, p_marks jobforge.claim_mark[]) returns SETOF uuid language sql stable;
+alter function jobforge.next_tenants(jobforge.claim_gate, uuid, boolean, integer, jobforge.claim_mark[]) owner to jf_sys;
+
+create function jobforge.normal_error(p_error text) returns text language plpgsql immutable;
+alter function jobforge.normal_error(text) owner to jf_fn;
 
 create function jobforge.note_attempt(p_tenant_id uuid, p_job_id uuid, p_number integer, p_status text, p_worker_no integer, p_started_at timestamp with time zone, p_now timestamp with time zone, p_class text, p_error text, p_exit_code integer, p_stdout_tail text, p_stderr_tail text) returns void language sql volatile;
 alter function jobforge.note_attempt(uuid, uuid, integer, text, integer, timestamp with time zone, timestamp with time zone, text, text, integer, text, text) owner to jf_sys;
@@ -919,24 +1298,50 @@ alter function jobforge.note_pause(text, text, text, jsonb, timestamp with time 
 create function jobforge.notice_outage(p_now timestamp with time zone) returns boolean language plpgsql volatile;
 alter function jobforge.notice_outage(timestamp with time zone) owner to jf_sys;
 
+create function jobforge.open_leaves(p_since timestamp with time zone, p_now timestamp with time zone) returns TABLE(leaf oid, retention text, first timestamp with time zone, past timestamp with time zone) language sql stable;
+alter function jobforge.open_leaves(timestamp with time zone, timestamp with time zone) owner to jf_sys;
+
 create function jobforge.pause(p_kind text, p_name text, p_reason text DEFAULT ''::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_author text DEFAULT NULL::text) returns timestamp with time zone language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.pause(text, text, text, timestamp with time zone, text) owner to jf_sys;
 grant execute on function jobforge.pause(text, text, text, timestamp with time zone, text) to jf_operator;
 
-create function jobforge.payload_problem(p_payload jsonb) returns text language plpgsql immutable;
+create function jobforge.payload_problem(p_payload jsonb) returns text language sql immutable;
 alter function jobforge.payload_problem(jsonb) owner to jf_fn;
 
-create function jobforge.pick_lanes(p_queues text[], p_types text[], p_tenants uuid[], p_quantum integer, p_limit integer, p_marks jobforge.claim_mark[]) returns TABLE(ctid tid, tenant_id uuid, id uuid) language sql volatile;
-alter function jobforge.pick_lanes(text[], text[], uuid[], integer, integer, jobforge.claim_mark[]) owner to jf_sys;
+create function jobforge.pending_room(p_tenant_id uuid, p_max_pending integer, p_now timestamp with time zone) returns integer language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.pending_room(uuid, integer, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.pending_room(uuid, integer, timestamp with time zone) to jf_fn;
 
-create function jobforge.pick_reserved(p_lease jobforge.leases, p_queues text[], p_types text[], p_limit integer, p_now timestamp with time zone, OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[]) returns record language plpgsql volatile;
-alter function jobforge.pick_reserved(jobforge.leases, text[], text[], integer, timestamp with time zone) owner to jf_sys;
+create function jobforge.pick_few(p_queues text[], p_types text[], p_after uuid, p_limit integer, OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[]) returns record language plpgsql volatile;
+alter function jobforge.pick_few(text[], text[], uuid, integer) owner to jf_sys;
 
-create function jobforge.pick_suspect(p_lease jobforge.leases, p_queues text[], p_types text[], p_now timestamp with time zone, OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[]) returns record language plpgsql volatile;
-alter function jobforge.pick_suspect(jobforge.leases, text[], text[], timestamp with time zone) owner to jf_sys;
+create function jobforge.pick_lanes(p_queues text[], p_types text[], p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[]) returns TABLE(ctid tid, tenant_id uuid, id uuid) language sql volatile;
+alter function jobforge.pick_lanes(text[], text[], jobforge.claim_turn, integer, jobforge.claim_mark[]) owner to jf_sys;
 
-create function jobforge.pick_turn(p_queues text[], p_types text[], p_tenants uuid[], p_quantum integer, p_limit integer, p_marks jobforge.claim_mark[], OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[], OUT hungry uuid[]) returns record language plpgsql volatile;
-alter function jobforge.pick_turn(text[], text[], uuid[], integer, integer, jobforge.claim_mark[]) owner to jf_sys;
+create function jobforge.pick_limited(p_gate jobforge.claim_gate, p_turn jobforge.claim_turn, p_limit integer, p_now timestamp with time zone, OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[], OUT quanta integer[], OUT hungry uuid[], OUT rooms jsonb) returns record language plpgsql volatile;
+alter function jobforge.pick_limited(jobforge.claim_gate, jobforge.claim_turn, integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.pick_reserved(p_lease jobforge.leases, p_gate jobforge.claim_gate, p_limit integer, OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[]) returns record language plpgsql volatile;
+alter function jobforge.pick_reserved(jobforge.leases, jobforge.claim_gate, integer) owner to jf_sys;
+
+create function jobforge.pick_reserved_limited(p_lease jobforge.leases, p_gate jobforge.claim_gate, p_limit integer, p_free integer, p_now timestamp with time zone, OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[], OUT limited integer, OUT rooms jsonb) returns record language plpgsql volatile;
+alter function jobforge.pick_reserved_limited(jobforge.leases, jobforge.claim_gate, integer, integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.pick_suspect(p_lease jobforge.leases, p_gate jobforge.claim_gate, p_free integer, p_now timestamp with time zone, OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[], OUT limited integer, OUT rooms jsonb) returns record language plpgsql volatile;
+alter function jobforge.pick_suspect(jobforge.leases, jobforge.claim_gate, integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.pick_turn(p_gate jobforge.claim_gate, p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[], OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[], OUT hungry uuid[]) returns record language plpgsql volatile;
+alter function jobforge.pick_turn(jobforge.claim_gate, jobforge.claim_turn, integer, jobforge.claim_mark[]) owner to jf_sys;
+
+create function jobforge.pointer_path(p_pointer text) returns text[] language sql immutable;
+alter function jobforge.pointer_path(text) owner to jf_fn;
+
+create function jobforge.pre_request() returns void language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.pre_request() owner to jf_fn;
+grant execute on function jobforge.pre_request() to jf_tenant;
+
+create function jobforge.previous_dead_letters(p_tenant_id uuid, p_at timestamp with time zone, p_id uuid, p_after timestamp with time zone, p_before timestamp with time zone, p_limit integer) returns TABLE(id uuid, type text, queue text, status text, class text, error text, created_at timestamp with time zone, finished_at timestamp with time zone, fence integer, failures integer, deaths smallint, max_attempts smallint, source text, correlation_id text, tags jsonb) language sql stable;
+alter function jobforge.previous_dead_letters(uuid, timestamp with time zone, uuid, timestamp with time zone, timestamp with time zone, integer) owner to jf_fn;
 
 create function jobforge.promote(p_now timestamp with time zone, p_limit integer) returns integer language plpgsql volatile;
 alter function jobforge.promote(timestamp with time zone, integer) owner to jf_sys;
@@ -945,16 +1350,71 @@ create function jobforge.promote_due(p_term bigint, p_limit integer DEFAULT 1000
 alter function jobforge.promote_due(bigint, integer) owner to jf_sys;
 grant execute on function jobforge.promote_due(bigint, integer) to jf_operator;
 
-create function jobforge.prune(p_term bigint, p_limit integer DEFAULT 1000) returns TABLE(keys integer, workers integer, sleepers integer, stats integer, history integer) language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
-alter function jobforge.prune(bigint, integer) owner to jf_sys;
-grant execute on function jobforge.prune(bigint, integer) to jf_operator;
+create function jobforge.prune(p_term bigint, p_limit integer DEFAULT 1000, p_after jsonb DEFAULT NULL::jsonb) returns TABLE(keys integer, workers integer, sleepers integer, stats integer, history integer, dead_letters integer, orphans integer, more boolean, after jsonb) language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.prune(bigint, integer, jsonb) owner to jf_sys;
+grant execute on function jobforge.prune(bigint, integer, jsonb) to jf_operator;
+
+create function jobforge.prune_bulks(p_now timestamp with time zone, p_limit integer) returns integer language plpgsql volatile;
+alter function jobforge.prune_bulks(timestamp with time zone, integer) owner to jf_sys;
+
+create function jobforge.prune_dead_letters(p_now timestamp with time zone, p_limit integer, p_tenant_id uuid, p_at timestamp with time zone, p_id uuid, OUT removed integer, OUT next_tenant uuid, OUT next_at timestamp with time zone, OUT next_id uuid) returns record language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off;
+alter function jobforge.prune_dead_letters(timestamp with time zone, integer, uuid, timestamp with time zone, uuid) owner to jf_sys;
+
+create function jobforge.prune_defaults(p_now timestamp with time zone, p_limit integer, OUT removed integer, OUT is_full boolean) returns record language plpgsql volatile;
+alter function jobforge.prune_defaults(timestamp with time zone, integer) owner to jf_sys;
+
+create function jobforge.prune_keys(p_now timestamp with time zone, p_limit integer, p_after timestamp with time zone, OUT removed integer, OUT next_at timestamp with time zone) returns record language plpgsql volatile set enable_seqscan=off set enable_sort=off set jit=off;
+alter function jobforge.prune_keys(timestamp with time zone, integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.prune_orphans(p_limit integer, p_tenant_id uuid, p_job_id uuid, OUT removed integer, OUT next_tenant uuid, OUT next_job uuid) returns record language plpgsql volatile set enable_bitmapscan=off set enable_seqscan=off set jit=off;
+alter function jobforge.prune_orphans(integer, uuid, uuid) owner to jf_sys;
+
+create function jobforge.prune_position(p_after jsonb, OUT key_at timestamp with time zone, OUT dead_tenant uuid, OUT dead_at timestamp with time zone, OUT dead_id uuid, OUT note_tenant uuid, OUT note_job uuid) returns record language plpgsql stable;
+alter function jobforge.prune_position(jsonb) owner to jf_sys;
+
+create function jobforge.put_back(p_job jobforge.jobs, p_payload jsonb, p_max_attempts integer, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.put_back(jobforge.jobs, jsonb, integer, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.queue_summary(p_limit integer DEFAULT 20000) returns TABLE(queue text, queued bigint, ready bigint, running bigint, dead bigint, estimated boolean, oldest_ready timestamp with time zone, enqueued_rate double precision, completed_rate double precision, failed_rate double precision, workers bigint, slots bigint, sleepers bigint, paused_by text, pause_reason text, paused_until timestamp with time zone) language plpgsql stable security definer set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.queue_summary(integer) owner to jf_sys;
+grant execute on function jobforge.queue_summary(integer) to jf_operator;
+
+create function jobforge.rate_window(p_now timestamp with time zone, OUT first timestamp with time zone, OUT seconds double precision, OUT sampled_at timestamp with time zone) returns record language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.rate_window(timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.rate_window(timestamp with time zone) to jf_fn;
+
+create function jobforge.read_cursor(p_cursor text, OUT at timestamp with time zone, OUT id uuid) returns record language plpgsql immutable;
+alter function jobforge.read_cursor(text) owner to jf_fn;
+
+create function jobforge.read_filter(p_kind text, p_filter jsonb) returns jobforge.job_filter language plpgsql stable;
+alter function jobforge.read_filter(text, jsonb) owner to jf_fn;
+
+create function jobforge.read_series(p_tenant_id uuid, p_metric text DEFAULT NULL::text, p_from timestamp with time zone DEFAULT NULL::timestamp with time zone, p_to timestamp with time zone DEFAULT NULL::timestamp with time zone, p_points integer DEFAULT 120) returns TABLE(metric text, at timestamp with time zone, value double precision) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.read_series(uuid, text, timestamp with time zone, timestamp with time zone, integer) owner to jf_fn;
+grant execute on function jobforge.read_series(uuid, text, timestamp with time zone, timestamp with time zone, integer) to jf_operator;
+grant execute on function jobforge.read_series(uuid, text, timestamp with time zone, timestamp with time zone, integer) to jf_tenant;
+
+create function jobforge.read_system_series(p_metric text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_from timestamp with time zone DEFAULT NULL::timestamp with time zone, p_to timestamp with time zone DEFAULT NULL::timestamp with time zone, p_points integer DEFAULT 120) returns TABLE(queue text, metric text, at timestamp with time zone, value double precision) language plpgsql stable security definer set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.read_system_series(text, text, timestamp with time zone, timestamp with time zone, integer) owner to jf_sys;
+grant execute on function jobforge.read_system_series(text, text, timestamp with time zone, timestamp with time zone, integer) to jf_operator;
 
 create function jobforge.reap(p_term bigint, p_limit integer DEFAULT 100) returns TABLE(leases integer, free integer, deaths integer, next_expiry timestamp with time zone) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.reap(bigint, integer) owner to jf_sys;
 grant execute on function jobforge.reap(bigint, integer) to jf_operator;
 
-create function jobforge.refresh_candidates(p_queues text[], p_types text[], p_now timestamp with time zone) returns void language plpgsql volatile;
-alter function jobforge.refresh_candidates(text[], text[], timestamp with time zone) owner to jf_sys;
+create function jobforge.redrive_jobs(p_tenant_id uuid, p_job_ids uuid[] DEFAULT NULL::uuid[], p_fingerprint text DEFAULT NULL::text, p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_failed_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_failed_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_patch jsonb DEFAULT NULL::jsonb, p_max_attempts integer DEFAULT NULL::integer, p_reason text DEFAULT NULL::text, p_dry_run boolean DEFAULT false, p_limit integer DEFAULT 1000, p_cursor text DEFAULT NULL::text, p_budget_ms integer DEFAULT 2000) returns TABLE(id uuid, verdict text, error_code text, error_reason text, operation_id uuid, next_cursor text, complete boolean) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) owner to jf_fn;
+grant execute on function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) to jf_operator;
+grant execute on function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) to jf_tenant;
+
+create function jobforge.redrive_row(p_tenant_id uuid, p_job_id uuid, p_patch jsonb, p_max_attempts integer, p_dry_run boolean, p_now timestamp with time zone, OUT problem text, OUT before jsonb) returns record language plpgsql volatile;
+alter function jobforge.redrive_row(uuid, uuid, jsonb, integer, boolean, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.redrive_rows(p_tenant_id uuid, p_operation_id uuid, p_job_ids uuid[], p_patch jsonb, p_max_attempts integer, p_now timestamp with time zone) returns TABLE(id uuid, verdict text, error_code text, error_reason text) language plpgsql volatile;
+alter function jobforge.redrive_rows(uuid, uuid, uuid[], jsonb, integer, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.refresh_candidates(p_gate jobforge.claim_gate, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.refresh_candidates(jobforge.claim_gate, timestamp with time zone) owner to jf_sys;
 
 create function jobforge.refuse(p_code text, p_reason text, p_message text) returns void language plpgsql immutable;
 alter function jobforge.refuse(text, text, text) owner to jf_sys;
@@ -982,8 +1442,11 @@ alter function jobforge.requeue(uuid, uuid[], uuid[], timestamp with time zone) 
 create function jobforge.require_age(p_age interval) returns void language plpgsql immutable;
 alter function jobforge.require_age(interval) owner to jf_sys;
 
-create function jobforge.require_claim(p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb) returns void language plpgsql immutable;
-alter function jobforge.require_claim(text, text[], text[], integer, jsonb) owner to jf_sys;
+create function jobforge.require_bulk(p_operation jobforge.bulk_operations, p_operation_id uuid) returns jobforge.bulk_operations language plpgsql immutable;
+alter function jobforge.require_bulk(jobforge.bulk_operations, uuid) owner to jf_fn;
+
+create function jobforge.require_claim(p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb, p_free integer DEFAULT NULL::integer) returns void language plpgsql immutable;
+alter function jobforge.require_claim(text, text[], text[], integer, jsonb, integer) owner to jf_sys;
 
 create function jobforge.require_clear(p_clear text[], p_known text[]) returns void language plpgsql immutable;
 alter function jobforge.require_clear(text[], text[]) owner to jf_sys;
@@ -1004,8 +1467,18 @@ create function jobforge.require_operator() returns void language plpgsql stable
 alter function jobforge.require_operator() owner to jf_sys;
 grant execute on function jobforge.require_operator() to jf_fn;
 
+create function jobforge.require_patch(p_patch jsonb) returns void language plpgsql immutable;
+alter function jobforge.require_patch(jsonb) owner to jf_fn;
+
 create function jobforge.require_pausable(p_kind text, p_name text) returns void language plpgsql stable;
 alter function jobforge.require_pausable(text, text) owner to jf_sys;
+
+create function jobforge.require_redrive(p_patch jsonb, p_max_attempts integer, p_reason text, p_limit integer, p_budget_ms integer) returns void language plpgsql immutable;
+alter function jobforge.require_redrive(jsonb, integer, text, integer, integer) owner to jf_fn;
+
+create function jobforge.require_series(p_metric text, p_from timestamp with time zone, p_to timestamp with time zone, p_points integer) returns void language plpgsql immutable;
+alter function jobforge.require_series(text, timestamp with time zone, timestamp with time zone, integer) owner to jf_sys;
+grant execute on function jobforge.require_series(text, timestamp with time zone, timestamp with time zone, integer) to jf_fn;
 
 create function jobforge.require_tenant(p_tenant_id uuid) returns void language plpgsql stable;
 alter function jobforge.require_tenant(uuid) owner to jf_sys;
@@ -1031,6 +1504,10 @@ create function jobforge.resume(p_kind text, p_name text, p_author text DEFAULT 
 alter function jobforge.resume(text, text, text) owner to jf_sys;
 grant execute on function jobforge.resume(text, text, text) to jf_operator;
 
+create function jobforge.retention_classes() returns TABLE(class text, unit text, step interval, life interval) language sql immutable;
+alter function jobforge.retention_classes() owner to jf_sys;
+grant execute on function jobforge.retention_classes() to jf_owner;
+
 create function jobforge.retire(p_status text, p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_results jsonb[], p_error text, p_locators tid[], p_now timestamp with time zone) returns integer[] language plpgsql volatile;
 alter function jobforge.retire(text, uuid, uuid[], uuid[], integer[], jsonb[], text, tid[], timestamp with time zone) owner to jf_sys;
 grant execute on function jobforge.retire(text, uuid, uuid[], uuid[], integer[], jsonb[], text, tid[], timestamp with time zone) to jf_fn;
@@ -1044,12 +1521,30 @@ alter function jobforge.retry_job(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.retry_job(uuid, uuid) to jf_operator;
 grant execute on function jobforge.retry_job(uuid, uuid) to jf_tenant;
 
-create function jobforge.sample_stats(p_term bigint, p_limit integer DEFAULT 100000) returns integer language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+create function jobforge.revive(p_job jobforge.jobs, p_payload jsonb, p_max_attempts integer, p_now timestamp with time zone) returns text language plpgsql volatile;
+alter function jobforge.revive(jobforge.jobs, jsonb, integer, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.runs_of(p_kind text, p_name text) returns integer language sql volatile;
+alter function jobforge.runs_of(text, text) owner to jf_sys;
+
+create function jobforge.sample_stats(p_term bigint, p_limit integer DEFAULT 100000) returns integer language plpgsql volatile security definer set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.sample_stats(bigint, integer) owner to jf_sys;
 grant execute on function jobforge.sample_stats(bigint, integer) to jf_operator;
 
+create function jobforge.scan_bulk(p_tenant_id uuid, p_kind text, p_filter jobforge.job_filter, p_at timestamp with time zone, p_id uuid, p_until timestamp with time zone, p_limit integer) returns TABLE(at timestamp with time zone, id uuid, matched boolean) language plpgsql stable;
+alter function jobforge.scan_bulk(uuid, text, jobforge.job_filter, timestamp with time zone, uuid, timestamp with time zone, integer) owner to jf_fn;
+
+create function jobforge.scan_dead_letters(p_tenant_id uuid, p_filter jobforge.job_filter, p_at timestamp with time zone, p_id uuid, p_until timestamp with time zone, p_limit integer) returns TABLE(finished_at timestamp with time zone, id uuid, matched boolean) language sql stable;
+alter function jobforge.scan_dead_letters(uuid, jobforge.job_filter, timestamp with time zone, uuid, timestamp with time zone, integer) owner to jf_fn;
+
 create function jobforge.settle(p_outcome text, p_failures integer, p_deaths integer, p_max_attempts integer, p_cancel_at timestamp with time zone, p_definition jobforge.definitions, p_retry_after_ms bigint, p_now timestamp with time zone, OUT status text, OUT run_at timestamp with time zone) returns record language plpgsql volatile;
 alter function jobforge.settle(text, integer, integer, integer, timestamp with time zone, jobforge.definitions, bigint, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.share_left(p_turn jobforge.claim_turn, p_weighted boolean, p_hungry uuid[], p_left integer) returns jobforge.claim_turn language plpgsql stable;
+alter function jobforge.share_left(jobforge.claim_turn, boolean, uuid[], integer) owner to jf_sys;
+
+create function jobforge.share_out(p_turn jobforge.claim_turn, p_weighted boolean, p_limit integer) returns jobforge.claim_turn language plpgsql stable;
+alter function jobforge.share_out(jobforge.claim_turn, boolean, integer) owner to jf_sys;
 
 create function jobforge.sleep_worker(p_worker_id text, p_queues text[], p_types text[], p_seconds integer DEFAULT 60) returns timestamp with time zone language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.sleep_worker(text, text[], text[], integer) owner to jf_sys;
@@ -1062,18 +1557,65 @@ grant execute on function jobforge.snooze_job(uuid, uuid, uuid, integer, double 
 create function jobforge.solo_lease(p_lease jobforge.leases, p_now timestamp with time zone) returns jobforge.leases language plpgsql volatile;
 alter function jobforge.solo_lease(jobforge.leases, timestamp with time zone) owner to jf_sys;
 
+create function jobforge.start_bulk(p_tenant_id uuid, p_kind text, p_filter jsonb, p_reason text DEFAULT NULL::text, p_patch jsonb DEFAULT NULL::jsonb, p_max_attempts integer DEFAULT NULL::integer, p_dry_run boolean DEFAULT false) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.start_bulk(uuid, text, jsonb, text, jsonb, integer, boolean) owner to jf_fn;
+grant execute on function jobforge.start_bulk(uuid, text, jsonb, text, jsonb, integer, boolean) to jf_operator;
+grant execute on function jobforge.start_bulk(uuid, text, jsonb, text, jsonb, integer, boolean) to jf_tenant;
+
+create function jobforge.state_problem(p_tenant_id uuid, p_job_id uuid) returns text language sql stable;
+alter function jobforge.state_problem(uuid, uuid) owner to jf_fn;
+
+create function jobforge.step_bulk(p_tenant_id uuid, p_operation_id uuid, p_limit integer DEFAULT 500) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.step_bulk(uuid, uuid, integer) owner to jf_fn;
+grant execute on function jobforge.step_bulk(uuid, uuid, integer) to jf_operator;
+grant execute on function jobforge.step_bulk(uuid, uuid, integer) to jf_tenant;
+
 create function jobforge.stop_worker(p_worker_id text) returns boolean language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.stop_worker(text) owner to jf_sys;
 grant execute on function jobforge.stop_worker(text) to jf_worker;
 
+create function jobforge.survey(p_queues text[], p_types text[], p_most integer, p_now timestamp with time zone, OUT timeouts integer[], OUT due boolean, OUT apart boolean, OUT gated boolean, OUT ready integer) returns record language plpgsql volatile;
+alter function jobforge.survey(text[], text[], integer, timestamp with time zone) owner to jf_sys;
+
 create function jobforge.sweep(p_queue text, p_lanes text, p_now timestamp with time zone) returns timestamp with time zone language plpgsql volatile;
 alter function jobforge.sweep(text, text, timestamp with time zone) owner to jf_sys;
 
-create function jobforge.take_turns(p_queues text[], p_types text[], p_bound uuid, p_after uuid, p_limit integer, p_marks jobforge.claim_mark[], p_now timestamp with time zone, OUT tenants uuid[], OUT turn uuid, OUT seen boolean, OUT everybody boolean) returns record language plpgsql volatile;
-alter function jobforge.take_turns(text[], text[], uuid, uuid, integer, jobforge.claim_mark[], timestamp with time zone) owner to jf_sys;
+create function jobforge.system_state(p_limit integer DEFAULT 100) returns TABLE(leader_holder text, leader_term bigint, leader_expires_at timestamp with time zone, leader_alive_at timestamp with time zone, leads boolean, server_started_at timestamp with time zone, live_leases bigint, expired_leases bigint, oldest_beat_at timestamp with time zone, live_workers bigint, silent_workers bigint, sleepers bigint, tenants bigint, pauses bigint, sampled_at timestamp with time zone, leases jsonb) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.system_state(integer) owner to jf_sys;
+grant execute on function jobforge.system_state(integer) to jf_operator;
+
+create function jobforge.take_turns(p_gate jobforge.claim_gate, p_bound uuid, p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[], p_now timestamp with time zone) returns jobforge.claim_turn language plpgsql volatile;
+alter function jobforge.take_turns(jobforge.claim_gate, uuid, jobforge.claim_turn, integer, jobforge.claim_mark[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.tell_bulk(p_operation jobforge.bulk_operations) returns jobforge.bulk_operation language sql immutable;
+alter function jobforge.tell_bulk(jobforge.bulk_operations) owner to jf_fn;
+
+create function jobforge.tenant_room(p_tenant_id uuid, p_now timestamp with time zone, OUT room integer, OUT retry_at timestamp with time zone) returns record language plpgsql volatile;
+alter function jobforge.tenant_room(uuid, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.token_at(p_tokens double precision, p_rate double precision, p_now timestamp with time zone) returns timestamp with time zone language sql immutable;
+alter function jobforge.token_at(double precision, double precision, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.tokens(p_kind text, p_name text, p_rate double precision, p_burst integer, p_now timestamp with time zone) returns double precision language sql stable;
+alter function jobforge.tokens(text, text, double precision, integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.tokens_now(p_tenant_id uuid, p_kind text, p_name text, p_rate double precision, p_burst double precision, p_now timestamp with time zone) returns double precision language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.tokens_now(uuid, text, text, double precision, double precision, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.tokens_now(uuid, text, text, double precision, double precision, timestamp with time zone) to jf_fn;
 
 create function jobforge.trusted_marks(p_marks jsonb, p_queues text[], p_types text[], p_now timestamp with time zone) returns jobforge.claim_mark[] language plpgsql volatile;
 alter function jobforge.trusted_marks(jsonb, text[], text[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.twin_problem(p_job jobforge.jobs) returns text language sql stable;
+alter function jobforge.twin_problem(jobforge.jobs) owner to jf_fn;
+
+create function jobforge.undo_bulk(p_tenant_id uuid, p_operation_id uuid, p_limit integer DEFAULT 500) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.undo_bulk(uuid, uuid, integer) owner to jf_fn;
+grant execute on function jobforge.undo_bulk(uuid, uuid, integer) to jf_operator;
+grant execute on function jobforge.undo_bulk(uuid, uuid, integer) to jf_tenant;
+
+create function jobforge.undo_redrive(p_tenant_id uuid, p_job_id uuid, p_before jsonb) returns text language plpgsql volatile;
+alter function jobforge.undo_redrive(uuid, uuid, jsonb) owner to jf_fn;
 
 create function jobforge.upkeep_partitions(p_term bigint, p_limit integer DEFAULT 100) returns TABLE(made integer, dropped integer, refused integer) language plpgsql volatile security definer set lock_timeout=50ms set search_path=pg_catalog, pg_temp;
 alter function jobforge.upkeep_partitions(bigint, integer) owner to jf_owner;
@@ -1105,3 +1647,10 @@ alter function jobforge.walk_ranges(jobforge.claim_mark[], text, text, uuid) own
 
 create function jobforge.wanted_partitions(p_now timestamp with time zone) returns TABLE(parent text, leaf text, first timestamp with time zone, past timestamp with time zone) language sql stable;
 alter function jobforge.wanted_partitions(timestamp with time zone) owner to jf_owner;
+grant execute on function jobforge.wanted_partitions(timestamp with time zone) to jf_sys;
+
+create function jobforge.weights(p_tenants uuid[], p_weighted boolean) returns integer[] language plpgsql stable;
+alter function jobforge.weights(uuid[], boolean) owner to jf_sys;
+
+create function jobforge.write_cursor(p_at timestamp with time zone, p_id uuid) returns text language sql immutable;
+alter function jobforge.write_cursor(timestamp with time zone, uuid) owner to jf_fn;
