@@ -215,7 +215,8 @@ async fn a_claim_tells_the_types_timeout(site: &Site) -> Verdict {
 /// A type with a limit of both kinds: one starts, and the second claim counts it and its token.
 async fn limits_of_runs_and_of_starts_are_counted(site: &Site) -> Verdict {
     let queue = "service_limits";
-    let define = "select jobforge.upsert_definition('test.limited', p_queue => 'service_limits', p_max_in_flight => 2,
+    let define =
+        "select jobforge.upsert_definition('test.limited', p_queue => 'service_limits', p_max_in_flight => 2,
         p_rate_per_second => 0.001, p_rate_burst => 3)";
     works("define", site.operator.query(define, &[]).await)?;
     for _ in 0..4 {

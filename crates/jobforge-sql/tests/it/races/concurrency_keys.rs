@@ -54,7 +54,8 @@ async fn a_claim_that_is_not_over_holds_its_keys() {
         }
         stage.worker.begin().await;
         assert_eq!(ask(&stage, 10).await.jobs.len(), 1);
-        let rival = async || claim_with(stage.rival.client(), "w2", 10, ClaimOptions::default()).await.unwrap();
+        let rival =
+            async || claim_with(stage.rival.client(), "w2", 10, ClaimOptions::default()).await.unwrap();
         let beside = rival().await;
         assert_eq!((beside.jobs.len(), beside.limited), (0, true));
         if commits {
@@ -126,7 +127,11 @@ async fn a_key_holds_for_a_suspect_before_it_and_behind_it() {
     let suspect = keyed(&stage, TENANT_A, NOOP, "k").await;
     stage.meddle("update jobforge.jobs set deaths = 2, fence = 2 where id = $1", &[&suspect]).await;
     let none = ask(&stage, 10).await;
-    assert_eq!((none.jobs.len(), none.limited), (0, true), "nothing but a suspect waits, and its key is busy");
+    assert_eq!(
+        (none.jobs.len(), none.limited),
+        (0, true),
+        "nothing but a suspect waits, and its key is busy"
+    );
     complete(stage.worker.client(), &job).await.unwrap();
     assert_eq!(sorted(&ask(&stage, 10).await.jobs), [suspect]);
     keyed(&stage, TENANT_A, NOOP, "k").await;

@@ -146,7 +146,12 @@ async fn reserved_work_and_suspects_of_a_limited_tenant_obey_its_limit() {
     assert_eq!(first.jobs.last().unwrap().id, other);
     assert_eq!(ask(&stage, 10).await.jobs, []);
 
-    stage.meddle("update jobforge.jobs set deaths = 2, fence = 2 where status = 'queued' and priority = 5", &[]).await;
+    stage
+        .meddle(
+            "update jobforge.jobs set deaths = 2, fence = 2 where status = 'queued' and priority = 5",
+            &[],
+        )
+        .await;
     let none = ask(&stage, 10).await;
     assert_eq!((none.jobs.len(), none.limited), (0, true), "suspects of a full tenant stay");
     complete(stage.worker.client(), &first.jobs[0]).await.unwrap();

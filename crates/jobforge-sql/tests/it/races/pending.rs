@@ -36,7 +36,14 @@ async fn a_small_limit_is_exact() {
     let plain = "select * from jobforge.enqueue_plain($1, $2, '{}')";
     assert_eq!(refusal(stage.app.query(plain, &[&TENANT_A, &NOOP]).await), FULL);
     enqueue_many(stage.app.client(), TENANT_B, NOOP, 20).await.unwrap();
-    assert_eq!(stage.count("select count(*) from jobforge.jobs where tenant_id = '11111111-1111-1111-1111-111111111111'").await, 5);
+    assert_eq!(
+        stage
+            .count(
+                "select count(*) from jobforge.jobs where tenant_id = '11111111-1111-1111-1111-111111111111'"
+            )
+            .await,
+        5
+    );
 }
 
 #[tokio::test]
@@ -75,7 +82,10 @@ async fn a_large_limit_is_counted_once_a_second() {
     let stage = Stage::set().await;
     stage.tenant(TENANT_A, "p_max_pending => 1500").await;
     assert!(batch(&stage, 1000).await.iter().all(|told| told == "in"));
-    assert!(batch(&stage, 600).await.iter().all(|told| told == "in"), "by a count of this second there is room");
+    assert!(
+        batch(&stage, 600).await.iter().all(|told| told == "in"),
+        "by a count of this second there is room"
+    );
     stage.lose(1.1).await;
     assert_eq!(batch(&stage, 1).await, ["max_pending"]);
     stage.claim(200).await;
@@ -112,6 +122,7 @@ async fn a_tenants_retention_is_that_of_its_jobs() {
     for job in stage.claim(9).await {
         crate::schema::calls::complete(stage.worker.client(), &job).await.unwrap();
     }
-    let sql = "select count(*) from jobforge.job_history where (retention = 'month') = (tenant_id::text like '1%')";
+    let sql =
+        "select count(*) from jobforge.job_history where (retention = 'month') = (tenant_id::text like '1%')";
     assert_eq!(stage.count(sql).await, 5);
 }

@@ -52,7 +52,8 @@ async fn a_tenants_rate_is_kept_by_whoever_comes_when_he_is_told() {
 
 #[tokio::test]
 async fn a_rate_is_kept_whenever_the_claims_come() {
-    for (who, steps) in [("tenant", vec![0.1]), ("definition", vec![0.013, 0.1, 0.0007, 0.099, 0.05, 0.031])] {
+    for (who, steps) in [("tenant", vec![0.1]), ("definition", vec![0.013, 0.1, 0.0007, 0.099, 0.05, 0.031])]
+    {
         let stage = Stage::set().await;
         backlog(&stage, 1200).await;
         match who {

@@ -140,7 +140,10 @@ async fn two_hundred_tenants_have_their_shares() {
         }
         for (n, weight) in (1..).zip(&weights) {
             let share = claimer.share(tenant(n)) * f64::from(total) / f64::from(*weight);
-            assert!((0.9..=1.1).contains(&share), "claims of {limit}: tenant {n} of weight {weight} has {share}");
+            assert!(
+                (0.9..=1.1).contains(&share),
+                "claims of {limit}: tenant {n} of weight {weight} has {share}"
+            );
         }
     }
 }

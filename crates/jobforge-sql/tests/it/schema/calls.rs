@@ -137,7 +137,17 @@ pub(crate) async fn claim_with(
     let rows = client
         .query(
             sql,
-            &[&worker, &o.queues, &o.types, &limit, &o.lease_id, &o.lease_seconds, &o.window, &cursor, &o.free],
+            &[
+                &worker,
+                &o.queues,
+                &o.types,
+                &limit,
+                &o.lease_id,
+                &o.lease_seconds,
+                &o.window,
+                &cursor,
+                &o.free,
+            ],
         )
         .await?;
     let (last, jobs) = rows.split_last().expect("a claim answers with one row at least");
