@@ -25,14 +25,13 @@ begin
     select s.*
     from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
     cross join lateral (
-      select j.ctid, j.tenant_id, j.type, j.concurrency_key, j.run_at, j.id from jobforge.jobs j
+      select j.ctid, j.tenant_id, j.type, j.concurrency_key, j.priority, j.run_at, j.id from jobforge.jobs j
       where j.queue = q.queue and j.type = y.type and j.ready and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))
         and (case when j.deaths >= 2 then 1 else 0 end) = 1 and (p_lease.tenant_id is null or j.tenant_id = p_lease.tenant_id)
         and (select r.room from jobforge.tenant_room(j.tenant_id, p_now) as r) > 0
-      -- Limits may refuse the first, by its type or its key: some more are tried.
-      order by j.priority, j.run_at, j.id limit 10
-      for no key update of j skip locked) as s
-    order by s.run_at
+      -- Limits may refuse the first, by its type or its key, or others hold it: some more are tried.
+      order by j.priority, j.run_at, j.id limit 10) as s
+    order by s.priority, s.run_at, s.id
   loop
     -- Its key may limit it where nothing else does, so each is asked for.
     if exists (select from jobforge.limits_of(v_job.tenant_id, v_job.type, v_job.concurrency_key)) then
@@ -41,6 +40,13 @@ begin
       rooms := v_admitted.p_rooms;
       continue when v_admitted.hindrance is not null;
       limited := 1;
+    end if;
+    perform from jobforge.jobs j where j.ctid = v_job.ctid and j.ready and j.tenant_id = v_job.tenant_id and j.id = v_job.id
+      for no key update skip locked;
+    if not found then
+      rooms := jobforge.give_room_back(rooms, v_job.tenant_id, v_job.type, v_job.concurrency_key);
+      limited := 0;
+      continue;
     end if;
     places := array[v_job.ctid]; tenant_ids := array[v_job.tenant_id]; job_ids := array[v_job.id];
     return;

@@ -37,6 +37,16 @@ comment on function jobforge.admit(jsonb, uuid, text, text, timestamptz) is
   'Takes one place of each limit that applies to a job, or tells which has none left. p_rooms carries what this claim knows: '
   'the room per limit, whether another claimer holds one (busy), and when the next token is there (retry_at).';
 
+create or replace function jobforge.give_room_back(p_rooms jsonb, p_tenant_id uuid, p_type text, p_key text) returns jsonb
+language sql stable
+as $$
+  select p_rooms || coalesce((
+    select jsonb_object_agg(l.slot, (p_rooms ->> l.slot)::integer + 1)
+    from jobforge.limits_of(p_tenant_id, p_type, p_key) as l where p_rooms ? l.slot), '{}')
+$$;
+comment on function jobforge.give_room_back(jsonb, uuid, text, text) is
+  'Undoes an admission: the job turned out to be in other hands.';
+
 create or replace function jobforge.merge_rooms(p_rooms jsonb, p_more jsonb) returns jsonb
 language sql immutable
 as $$

@@ -69,9 +69,7 @@ begin
       where j.ctid = v_job.place and j.ready and j.tenant_id = v_tenant and j.id = v_job.id
       for no key update skip locked;
       if not found then -- somebody else's: its places are free again
-        rooms := rooms || coalesce((
-          select jsonb_object_agg(l.slot, (rooms ->> l.slot)::integer + 1)
-          from jobforge.limits_of(v_tenant, v_job.type, v_job.key) as l), '{}');
+        rooms := jobforge.give_room_back(rooms, v_tenant, v_job.type, v_job.key);
         continue;
       end if;
       places := places || v_place;

@@ -11,6 +11,7 @@ mod run;
 mod step_app;
 mod step_claim;
 mod step_report;
+mod step_rule;
 mod step_upkeep;
 mod track;
 
@@ -35,7 +36,8 @@ async fn agrees(seed: u64) {
         Err(divergence) => panic!("{divergence}"),
         Ok(counts) => {
             println!("seed {seed}: {counts:?}");
-            let enough = [counts.claimed, counts.stale, counts.commits, counts.rollbacks, counts.reaped];
+            let enough =
+                [counts.claimed, counts.stale, counts.commits, counts.rollbacks, counts.reaped, counts.ruled];
             assert!(enough.iter().all(|n| *n > 20) && counts.refused > 20, "too little happened: {counts:?}");
         }
     }

@@ -3,6 +3,7 @@
 
 mod faults;
 mod leases;
+mod limits;
 mod pooler;
 mod running;
 mod shutdown;

@@ -13,7 +13,7 @@ use crate::schema::{NOOP, OTHER, TENANT_A, TENANT_B, WORKER_A};
 probes![
     it_claims_only_its_tenants_jobs,
     it_claims_no_reserved_or_suspect_job_of_another,
-    it_claims_none_of_few_jobs_of_another,
+    of_few_jobs_it_claims_its_tenants,
     it_cannot_claim_onto_a_trusted_lease,
     its_reports_on_a_trusted_lease_are_refused,
     it_cannot_end_a_trusted_lease,
@@ -60,15 +60,16 @@ async fn it_claims_no_reserved_or_suspect_job_of_another(site: &Site) -> Verdict
     same("jobs of B for a worker of A", claim.jobs, vec![])
 }
 
-/// With nothing that stands apart a claim could take all that is ready at once.
-async fn it_claims_none_of_few_jobs_of_another(site: &Site) -> Verdict {
+/// Nothing stands apart: a trusted worker would have all of it at once.
+async fn of_few_jobs_it_claims_its_tenants(site: &Site) -> Verdict {
     let queue = "bound_few";
-    fill(site, queue).await?;
-    let sql =
-        "delete from jobforge.jobs where queue = $1 and (tenant_id = $2 or deaths >= 2 or priority < 10)";
-    works("leave B's ordinary one", site.admin.execute(sql, &[&queue, &TENANT_A]).await)?;
+    for tenant in [TENANT_A, TENANT_B] {
+        let extra = format!("'{{}}', p_queue => '{queue}'");
+        works("enqueue", enqueue_with(&site.app, tenant, NOOP, &extra).await)?;
+    }
     let claim = works("claim", claim_with(&site.worker_a, "w2", 10, in_queue(queue)).await)?;
-    same("jobs of B for a worker of A", claim.jobs, vec![])
+    let tenants: Vec<_> = claim.jobs.iter().map(|job| job.tenant_id).collect();
+    same("the claimed jobs' tenants", tenants, vec![TENANT_A])
 }
 
 async fn it_cannot_claim_onto_a_trusted_lease(site: &Site) -> Verdict {

@@ -281,7 +281,7 @@ pub(crate) const LOGINS: &[Mutant] = &[
         file: "20_claim.sql",
         from: "elsif v_session.tenant_id is null then",
         to: "else",
-        caught_by: &["it_claims_none_of_few_jobs_of_another"],
+        caught_by: &["of_few_jobs_it_claims_its_tenants"],
     },
     Mutant {
         name: "a bound worker takes everybody's reserved and suspect jobs",
@@ -423,8 +423,8 @@ pub(crate) const RIGHTS: &[Mutant] = &[
     Mutant {
         name: "workers may enqueue",
         file: "10_enqueue.sql",
-        from: "text, text, jsonb, text, text, text) to jf_tenant, jf_operator",
-        to: "text, text, jsonb, text, text, text) to jf_tenant, jf_operator, jf_worker",
+        from: "text, text, jsonb, text, text, text, text) to jf_tenant, jf_operator",
+        to: "text, text, jsonb, text, text, text, text) to jf_tenant, jf_operator, jf_worker",
         caught_by: &["every_function_is_refused_to_whom_it_is_not_for"],
     },
     Mutant {

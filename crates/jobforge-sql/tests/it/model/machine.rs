@@ -63,6 +63,8 @@ pub(crate) struct Job {
     pub(crate) ready: bool,
     pub(crate) cancel: bool,
     pub(crate) dedupe: Option<usize>,
+    /// The concurrency key.
+    pub(crate) key: Option<usize>,
     /// The attempts that are written down, by number: whether each was reported (not lost).
     pub(crate) attempts: BTreeMap<i32, bool>,
 }
@@ -152,6 +154,21 @@ pub(crate) struct Lease {
     pub(crate) expires: Micros,
 }
 
+/// What operators have set: limits of what runs at once, and pauses. It is committed at once.
+#[derive(Default)]
+pub(crate) struct Rules {
+    pub(crate) tenants: BTreeMap<Uuid, usize>,
+    pub(crate) kinds: BTreeMap<usize, usize>,
+    pub(crate) paused: BTreeSet<Uuid>,
+}
+
+impl Rules {
+    /// Whether anything may keep a claim of this kind from taking all that is there.
+    pub(crate) fn hold(&self, kind: usize) -> bool {
+        !self.tenants.is_empty() || self.kinds.contains_key(&kind) || !self.paused.is_empty()
+    }
+}
+
 /// Whose a key is, and with which payload it came.
 pub(crate) type Kept = (Uuid, usize);
 
@@ -197,6 +214,7 @@ pub(crate) struct Machine {
     pub(crate) committed: Rows,
     pub(crate) open: BTreeMap<Track, Rows>,
     locks: BTreeSet<(Lock, Track)>,
+    pub(crate) rules: Rules,
     pub(crate) now: Micros,
 }
 
@@ -253,6 +271,11 @@ impl Machine {
     pub(crate) fn twin(&self, track: Track, tenant: Uuid, dedupe: usize) -> Option<Uuid> {
         let wanted = |job: &Job| job.tenant == tenant && job.dedupe == Some(dedupe) && job.status.lives();
         self.jobs(track).find(|(_, job)| wanted(job)).map(|(id, _)| id)
+    }
+
+    /// How many jobs run that this concerns, as this transaction sees them.
+    pub(crate) fn running(&self, track: Track, concerns: impl Fn(&Job) -> bool) -> usize {
+        self.jobs(track).filter(|(_, job)| job.status == Status::Running && concerns(job)).count()
     }
 
     pub(crate) fn lock(&mut self, track: Track, lock: Lock) {

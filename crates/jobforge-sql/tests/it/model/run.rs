@@ -42,6 +42,7 @@ pub(crate) struct Counts {
     pub(crate) commits: usize,
     pub(crate) rollbacks: usize,
     pub(crate) reaped: usize,
+    pub(crate) ruled: usize,
     pub(crate) blocked: usize,
     pub(crate) skipped: usize,
 }
@@ -158,6 +159,7 @@ impl Run {
                 89..=96 => self.release(track).await,
                 _ => self.release_lease(track).await,
             },
+            Part::Operator if die < 25 => self.rule(track).await,
             Part::Operator => self.reap(track).await,
         }
     }

@@ -9,7 +9,7 @@ use super::run::{Outcome, Run, Step};
 const PLAIN: &str = "select id, existing from jobforge.enqueue_job($1, $2, '{\"n\": 0}')";
 const FULL: &str = "select id, existing from jobforge.enqueue_job($1, $2, $3::text::jsonb, p_priority => $4,
     p_run_at => 'epoch'::timestamptz + $5::bigint * interval '1 microsecond', p_idempotency_key => $6,
-    p_dedupe_key => $7)";
+    p_dedupe_key => $7, p_concurrency_key => $8)";
 
 /// What an enqueue asks for.
 struct Wish {
@@ -20,6 +20,7 @@ struct Wish {
     run_at: i64,
     key: Option<usize>,
     dedupe: Option<usize>,
+    concurrency: Option<usize>,
 }
 
 impl Run {
@@ -28,7 +29,9 @@ impl Run {
         let now = self.machine.now;
         if self.dice.chance(40) {
             let answer = self.wires[track].ask(PLAIN, &[&tenant, &KINDS[kind]]).await?;
-            let wish = Wish { tenant, kind, payload: 0, priority: 100, run_at: now, key: None, dedupe: None };
+            let (payload, priority) = (0, 100);
+            let (key, dedupe, concurrency) = (None, None, None);
+            let wish = Wish { tenant, kind, payload, priority, run_at: now, key, dedupe, concurrency };
             return self.enqueued(track, &wish, answer[0].get(0), answer[0].get(1));
         }
         let late = if self.dice.chance(30) { self.dice.below(10) } else { 0 };
@@ -41,6 +44,7 @@ impl Run {
             // Keys are for ever, so new ones must come up for there to be a race for one.
             key: self.dice.chance(50).then(|| self.counts.steps / 200 * 3 + self.dice.below(3)),
             dedupe: self.dice.chance(50).then(|| self.dice.below(12)),
+            concurrency: self.dice.chance(25).then(|| self.dice.below(3)),
         };
         if wish.dedupe.is_some_and(|key| self.machine.is_taken(track, &Lock::Dedupe(tenant, key))) {
             return Ok(Step::Skipped);
@@ -57,6 +61,7 @@ impl Run {
                     &wish.run_at,
                     &wish.key.map(|key| format!("k{key}")),
                     &wish.dedupe.map(|key| format!("d{key}")),
+                    &wish.concurrency.map(|key| format!("c{key}")),
                 ],
             )
             .await;
@@ -106,6 +111,7 @@ impl Run {
             ready: wish.run_at <= now,
             cancel: false,
             dedupe: wish.dedupe,
+            key: wish.concurrency,
             attempts: Default::default(),
         };
         self.machine.put(track, id, job);

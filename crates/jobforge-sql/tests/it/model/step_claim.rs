@@ -83,24 +83,15 @@ impl Run {
         };
         let free: Vec<(Uuid, &Job)> =
             self.machine.jobs(track).filter(|(id, job)| to_be_had(*id, job)).collect();
-        let suspect = free.iter().filter(|(_, job)| job.deaths >= 2).min_by_key(|(id, job)| place(*id, job));
-        let on_trial =
-            |(_, lease): &(Uuid, Lease)| lease.solo && lease.worker == asked.worker && lease.expires > now;
-        let busy = self.machine.leases(track).iter().any(on_trial);
-        let wanted: Option<Uuid> = if busy { None } else { suspect.map(|(id, _)| *id) };
         let solo: Vec<Uuid> = rows.iter().filter(|row| row.get(1)).map(|row| row.get(4)).collect();
-        if solo != wanted.into_iter().collect::<Vec<_>>() {
-            return Err(format!(
-                "claim gave the suspects {solo:?} and not {wanted:?} (one on trial: {busy})"
-            ));
-        }
         let taken: BTreeSet<Uuid> =
             rows.iter().filter(|row| !row.get::<_, bool>(1)).map(|row| row.get(4)).collect();
-        let ordinary: Vec<_> = free.iter().filter(|(_, job)| job.deaths < 2).collect();
-        let most = ordinary.len().min(asked.limit - solo.len());
-        if taken.len() + solo.len() != rows.len() || taken.len() != most {
-            return Err(format!("claim gave {} of {most} jobs, or one twice", taken.len()));
+        if self.machine.rules.hold(asked.kind) || free.iter().any(|(_, job)| job.key.is_some()) {
+            self.check_limits(track, &free, rows, asked)?;
+        } else {
+            self.check_all_is_taken(track, asked, &free, (&solo, &taken), rows.len())?;
         }
+        let ordinary: Vec<_> = free.iter().filter(|(_, job)| job.deaths < 2 && job.key.is_none()).collect();
         for row in rows {
             let (id, fence): (Uuid, i32) = (row.get(4), row.get(5));
             let Some((_, job)) = free.iter().find(|(free, _)| *free == id) else {
@@ -127,6 +118,98 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Where nothing is held back, a claim takes the suspect, if it may, and then all that it has room for.
+    fn check_all_is_taken(
+        &self,
+        track: Track,
+        asked: &Asked,
+        free: &[(Uuid, &Job)],
+        (solo, taken): (&[Uuid], &BTreeSet<Uuid>),
+        rows: usize,
+    ) -> Result<(), String> {
+        let suspect = free.iter().filter(|(_, job)| job.deaths >= 2).min_by_key(|(id, job)| place(*id, job));
+        let busy = self.has_one_on_trial(track, asked);
+        let wanted: Option<Uuid> = if busy { None } else { suspect.map(|(id, _)| *id) };
+        if solo != wanted.into_iter().collect::<Vec<_>>() {
+            return Err(format!(
+                "claim gave the suspects {solo:?} and not {wanted:?} (one on trial: {busy})"
+            ));
+        }
+        let ordinary = free.iter().filter(|(_, job)| job.deaths < 2).count();
+        let most = ordinary.min(asked.limit - solo.len());
+        if taken.len() + solo.len() != rows || taken.len() != most {
+            return Err(format!("claim gave {} of {most} jobs, or one twice", taken.len()));
+        }
+        Ok(())
+    }
+
+    fn has_one_on_trial(&self, track: Track, asked: &Asked) -> bool {
+        let now = self.machine.now;
+        let on_trial =
+            |(_, lease): &(Uuid, Lease)| lease.solo && lease.worker == asked.worker && lease.expires > now;
+        self.machine.leases(track).iter().any(on_trial)
+    }
+
+    /// Where limits hold: what was taken fits them, together with all that runs as far as it can be seen; and where
+    /// nobody else is at work and something fits, something is taken.
+    fn check_limits(
+        &self,
+        track: Track,
+        free: &[(Uuid, &Job)],
+        rows: &[Row],
+        asked: &Asked,
+    ) -> Result<(), String> {
+        let taken: BTreeSet<Uuid> = rows.iter().map(|row| row.get(4)).collect();
+        let jobs: Vec<&Job> = free.iter().filter(|(id, _)| taken.contains(id)).map(|(_, job)| *job).collect();
+        let solo = rows.iter().filter(|row| row.get(1)).count();
+        if jobs.len() != rows.len() || rows.len() > asked.limit || solo > 1 {
+            return Err(format!("claim gave {} jobs, {solo} of them suspects, or one twice", rows.len()));
+        }
+        let rules = &self.machine.rules;
+        let runs = |new: &dyn Fn(&Job) -> bool| {
+            let more = jobs.iter().filter(|job| new(job)).count();
+            (more, self.machine.running(track, new) + more)
+        };
+        for job in &jobs {
+            if rules.paused.contains(&job.tenant) {
+                return Err(format!("claim gave a paused tenant's job: {job:?}"));
+            }
+            let of_key = |other: &Job| other.tenant == job.tenant && other.key == job.key;
+            if job.key.is_some() && runs(&of_key).1 > 1 {
+                return Err(format!("claim gave a second job of a key: {job:?}"));
+            }
+        }
+        for (tenant, most) in &rules.tenants {
+            let (more, all) = runs(&|job: &Job| job.tenant == *tenant);
+            if more > 0 && all > *most {
+                return Err(format!("claim gave {more} jobs of {tenant}: {all} run under a limit of {most}"));
+            }
+        }
+        if let Some(most) = rules.kinds.get(&asked.kind) {
+            let (more, all) = runs(&|job: &Job| job.kind == asked.kind);
+            if more > 0 && all > *most {
+                return Err(format!("claim gave {more} jobs: {all} run under their type's limit of {most}"));
+            }
+        }
+        let fits = |job: &Job| {
+            let full = |most: Option<&usize>, of: &dyn Fn(&Job) -> bool| {
+                most.is_some_and(|most| self.machine.running(track, of) >= *most)
+            };
+            job.deaths < 2
+                && !rules.paused.contains(&job.tenant)
+                && !full(rules.tenants.get(&job.tenant), &|other| other.tenant == job.tenant)
+                && !full(rules.kinds.get(&job.kind), &|other| other.kind == job.kind)
+                && !full(job.key.map(|_| &1), &|other| other.tenant == job.tenant && other.key == job.key)
+        };
+        let alone = self.machine.open.keys().all(|other| *other == track);
+        match free.iter().find(|(_, job)| fits(job)) {
+            Some((id, job)) if alone && rows.is_empty() => {
+                Err(format!("claim gave nothing, though {id} could start: {job:?}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn taken(&mut self, track: Track, asked: &Asked, rows: &[Row]) {

@@ -77,3 +77,68 @@ async fn a_claims_cost_does_not_grow_with_reserved_work() {
     fill(&admin, Jobs { count: 20_000, tenants: 20, kind: NOOP, state: "reserved" }).await;
     assert_unmoved("20,000 reserved jobs", cost_of_a_claim(&db, "{test.noop}").await, few);
 }
+
+/// The rows that a claim reads in all tables, the least of several looks; it takes `wanted` jobs and is rolled back.
+async fn rows_read(db: &TestDb, limit: i32, wanted: usize) -> u64 {
+    let mut worker = Watched::login(db, WORKER).await;
+    let claim = format!(
+        "select id from jobforge.claim_jobs('w1', '{{default}}', '{{test.noop}}', {limit}) where id is not null"
+    );
+    let mut least = u64::MAX;
+    for _ in 0..3 {
+        worker.run("begin").await;
+        let seen = worker.call(&claim, &[]).await;
+        assert_eq!(seen.rows.len(), wanted, "the claim took something else");
+        least = least.min(seen.scans.iter().map(|scan| scan.tuples).sum());
+        worker.run("rollback").await;
+    }
+    least
+}
+
+/// All tenants but the last are at their limit of one: a claim finds the last, however many they are.
+#[tokio::test]
+async fn a_claims_cost_does_not_grow_with_tenants_at_their_limit() {
+    let mut read = Vec::new();
+    for tenants in [1_000, 10_000] {
+        let db = migrated().await;
+        let admin = quiet(&db).await;
+        fill(&admin, Jobs { count: 3 * tenants, tenants, kind: NOOP, state: "ready" }).await;
+        fill(&admin, Jobs { count: tenants, tenants, kind: OTHER, state: "running" }).await;
+        let limit = "update jobforge.tenants set max_in_flight = 1
+                     where name = 'filled' and id <> (select id from jobforge.tenants where name = 'filled' order by id desc limit 1);
+                     insert into jobforge.limited_runs (kind, name, tenant_id, job_id, lease_id, fence)
+                     select 'tenant', j.tenant_id::text, j.tenant_id, j.id, j.lease_id, j.fence from jobforge.jobs j
+                     where j.status = 'running'; analyze";
+        admin.batch_execute(limit).await.expect("fill the limits");
+        // Whoever comes first lists the tenants that are free; the others go by the list for a while.
+        let first = "select from jobforge.claim_jobs('w2', '{default}', '{test.noop}', 1)";
+        Watched::login(&db, WORKER).await.run(first).await;
+        let keep = "update jobforge.turn_refreshes set refreshed_at = clock_timestamp() + interval '1 hour'";
+        admin.batch_execute(keep).await.expect("keep the list");
+        read.push(rows_read(&db, 10, 2).await);
+    }
+    println!("rows read with 1,000 and with 10,000 tenants: {read:?}");
+    assert!(read[1] <= read[0] + 100, "a claim reads more where more tenants are full: {read:?}");
+}
+
+/// Of a key that is busy nothing is walked.
+#[tokio::test]
+async fn a_claims_cost_does_not_grow_with_the_jobs_of_a_busy_key() {
+    let db = migrated().await;
+    let admin = quiet(&db).await;
+    let mut read = Vec::new();
+    for count in [1_000, 100_000] {
+        fill(&admin, Jobs { count, tenants: 1, kind: NOOP, state: "ready" }).await;
+        let sql = "update jobforge.jobs set concurrency_key = 'busy' where status = 'queued'; analyze";
+        admin.batch_execute(sql).await.expect("give them a key");
+        if read.is_empty() {
+            Watched::login(&db, WORKER)
+                .await
+                .run("select from jobforge.claim_jobs('w2', '{default}', '{test.noop}', 1)")
+                .await;
+        }
+        read.push(rows_read(&db, 10, 0).await);
+    }
+    println!("rows read with 1,000 and with 100,000 jobs: {read:?}");
+    assert!(read[1] <= read[0] + 10, "a claim reads more where a busy key has more jobs: {read:?}");
+}

@@ -78,8 +78,8 @@ fn claims_rules(faults: &mut Faults, seen: &Seen) {
         scan.index == "jobs_turn" && scan.has(AFTER_TENANT)
     });
     faults.some_jobs("promotion", seen, |scan| scan.index == "jobs_future" && scan.has("run_at <= "));
-    faults.some_jobs("reserved work", seen, |scan| scan.index == "jobs_apart" && scan.has("priority < 10"));
-    faults.some_jobs("suspects", seen, |scan| scan.index == "jobs_apart" && !scan.has("priority < 10"));
+    faults.some_jobs("reserved work", seen, |scan| scan.index == "jobs_apart" && scan.has("END = 0"));
+    faults.some_jobs("suspects", seen, |scan| scan.index == "jobs_apart" && scan.has("END = 1"));
     faults.some_jobs("the taking", seen, |scan| scan.kind == "Tid Scan");
 }
 
@@ -88,9 +88,8 @@ fn is_a_claims(scan: &Scan) -> bool {
     if scan.kind == "Tid Scan" {
         return scan.statement.starts_with("update jobforge.jobs");
     }
-    scan.kind.starts_with("Index")
-        && ["jobs_turn", "jobs_apart", "jobs_future"].contains(&scan.index.as_str())
-        && scan.stops_at_its_limit()
+    let of_claims = ["jobs_turn", "jobs_apart", "jobs_future", "jobs_keyed"];
+    scan.kind.starts_with("Index") && of_claims.contains(&scan.index.as_str()) && scan.stops_at_its_limit()
 }
 
 /// The cursor a worker would send with its next claim.
@@ -247,7 +246,7 @@ pub(crate) async fn a_batch_is_stored_in_its_order(faults: &mut Faults, db: &Tes
     let whose = tenant(3);
     app.run(&format!("set app.tenant_id = '{whose}'")).await;
     let batch = "select at from jobforge.enqueue_jobs($1, array_fill($2::text, array[100]),
-        array_fill('{}'::jsonb, array[100]), array_fill('another'::text, array[100]))";
+        array_fill('{}'::jsonb, array[100]), array_fill('batch'::text, array[100]))";
     let seen = app.call(batch, &[&whose, &NOOP]).await;
     if !seen.rows.iter().map(|row| row.get::<_, i32>(0)).eq(1..=100) {
         faults.0.push("a batch is not answered in its order".to_owned());

@@ -109,7 +109,7 @@ fn tuples(node: &Value) -> u64 {
 }
 
 fn without_aliases(condition: &str) -> String {
-    ["j.", "k.", "f.", "j_1.", "j_2.", "h."]
+    ["j.", "k.", "f.", "j_1.", "j_2.", "j_3.", "h."]
         .iter()
         .fold(condition.to_owned(), |text, alias| text.replace(alias, ""))
 }
