@@ -63,7 +63,10 @@ fn bars(report: &Report, metrics: &[Metric]) -> Vec<Bar> {
     let bar = |metric: &Metric| {
         let spread = report.figures.figure(Size::Small, metric, "jobforge")?;
         Some(Bar {
-            label: metric.name.trim_end_matches(" / plain").to_owned(),
+            label: metric
+                .name
+                .trim_end_matches(" / plain")
+                .replace(": started at its end / without", ", rate"),
             value: spread.median,
             min: spread.min,
             max: spread.max,
