@@ -70,7 +70,7 @@ fn quick_run_measures_every_scenario_for_what_it_is() {
 
 fn run(directory: &Path) -> (Value, String) {
     let results = directory.join("results.json");
-    let mut bench = Command::cargo_bin("jobforge-bench").unwrap();
+    let mut bench = Command::cargo_bin("jobforge-bench").expect("the bench is built");
     bench
         .env_remove("JOBFORGE_BENCH_DATABASE_URL")
         .args(["--quick", "--only", "W6,W7,W8", "--jobs", &JOBS.to_string(), "--plots"])
@@ -78,7 +78,9 @@ fn run(directory: &Path) -> (Value, String) {
         .arg("--json")
         .arg(&results);
     let output = bench.assert().success().get_output().stdout.clone();
-    (serde_json::from_slice(&fs::read(&results).unwrap()).unwrap(), String::from_utf8(output).unwrap())
+    let report = fs::read(&results).expect("the samples are written");
+    let report = serde_json::from_slice(&report).expect("the samples are JSON");
+    (report, String::from_utf8(output).expect("the table is text"))
 }
 
 fn evidence<'a>(report: &'a Value, scenario: &str) -> &'a Value {
@@ -92,7 +94,7 @@ fn evidence<'a>(report: &'a Value, scenario: &str) -> &'a Value {
 /// Each bound that can be judged is, in words.
 fn figures_are_there(report: &Value, table: &str) {
     for (workload, figures) in [("W6", 22), ("W7", 11), ("W8", 4)] {
-        let series = report["figures"].as_array().unwrap();
+        let series = report["figures"].as_array().expect("the report lists its figures");
         let found = series.iter().filter(|series| series["workload"] == workload).count();
         assert_eq!(found, figures, "{workload}");
     }

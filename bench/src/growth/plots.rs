@@ -31,7 +31,7 @@ pub fn write(directory: &Path, report: &Report) -> Result<()> {
 fn ratios(report: &Report, workload: Workload, title: &str) -> Option<String> {
     let metrics = metrics(report, |metric| metric.workload == workload && metric.unit == "ratio");
     let bars = bars(report, &metrics);
-    let bound = metrics.iter().find_map(|metric| at_least(metric));
+    let bound = metrics.iter().find_map(at_least);
     let line = bound.map(|bound| (bound, format!("must hold: ≥ {bound}")));
     (!bars.is_empty()).then(|| Bars { title: title.to_owned(), bars, line }.svg())
 }
@@ -63,7 +63,10 @@ fn bars(report: &Report, metrics: &[Metric]) -> Vec<Bar> {
     let bar = |metric: &Metric| {
         let spread = report.figures.figure(Size::Small, metric, "jobforge")?;
         Some(Bar {
-            label: metric.name.trim_end_matches(" / plain").to_owned(),
+            label: metric
+                .name
+                .trim_end_matches(" / plain")
+                .replace(": started at its end / without", ", rate"),
             value: spread.median,
             min: spread.min,
             max: spread.max,
