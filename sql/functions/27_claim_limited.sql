@@ -77,11 +77,12 @@ begin
       job_ids := job_ids || v_job.id;
       quanta[i] := quanta[i] - 1;
       v_most := v_most - 1;
-      if v_most = 0 then
-        hungry := hungry || v_tenant;
-        exit;
-      end if;
+      exit when v_most = 0;
     end loop;
+    -- Whoever could have taken more than its share: not who met the end of the free slots.
+    if p_turn.quanta[i] > 0 and quanta[i] = 0 and cardinality(places) < p_limit then
+      hungry := hungry || v_tenant;
+    end if;
     -- All work of a limited tenant comes this way.
     if v_limited then
       quanta[i] := 0;

@@ -40,7 +40,7 @@ begin
   delete from jobforge.tenant_stats q where q.ctid = any (array(
     select o.ctid from jobforge.tenant_stats o where o.at < v_now - interval '7 days' limit p_limit));
   get diagnostics v_samples = row_count;
-  stats := greatest(stats, v_samples);
+  stats := stats + v_samples;
   perform jobforge.prune_bulks(v_now, p_limit);
   -- The search for orphans finds none while all is well: it goes on with the next round and calls for none.
   more := v_keys.next_at is not null or v_dead.next_tenant is not null

@@ -150,7 +150,7 @@ async fn a_long_walk_goes_on_where_it_was() {
     let last = stage.dead().await;
     let many = "insert into jobforge.jobs (tenant_id, id, run_at, created_at, finished_at, max_attempts, priority, ready, status,
                   retention, queue, type, payload, source, error, fence)
-                select j.tenant_id, jobforge.make_id(jobforge.id_base(j.created_at), n), j.run_at, j.created_at, j.finished_at, 5, 100,
+                select j.tenant_id, jobforge.make_id(jobforge.id_base(j.created_at), jobforge.id_tail(), n), j.run_at, j.created_at, j.finished_at, 5, 100,
                   false, 'failed', 'week', 'default', 'test.noop', '{}', 'manual', 'told to fail', 1
                 from jobforge.jobs j cross join generate_series(1, 2500) as n where j.id = $1";
     stage.meddle(many, &[&last]).await;
