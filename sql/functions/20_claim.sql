@@ -183,8 +183,8 @@ begin
   end if;
   hungry := array(
     select t.tenant_id from unnest(p_turn.tenants, p_turn.quanta) with ordinality as t(tenant_id, quantum, o)
-    where t.tenant_id = any (p_turn.hungry)
-      or (t.quantum > 0 and t.quantum <= (select count(*) from unnest(tenant_ids) as u(id) where u.id = t.tenant_id))
+    left join (select u.id, count(*) as jobs from unnest(tenant_ids) as u(id) group by u.id) as g on g.id = t.tenant_id
+    where t.tenant_id = any (p_turn.hungry) or (t.quantum > 0 and t.quantum <= g.jobs)
     order by t.o);
 end
 $$;

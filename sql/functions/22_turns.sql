@@ -9,7 +9,8 @@ language plpgsql volatile
 as $$
 declare
   v_turn jobforge.claim_turn := p_turn;
-  v_most integer := least(p_limit, 64);
+  -- About 64, and so many more that shares without a fraction use the claim up.
+  v_most integer := ceil(p_limit::numeric / greatest(p_limit / 64, 1));
   v_owed boolean := coalesce(p_turn.owed > 0, false);
   v_tenants uuid[];
   v_free uuid[];
@@ -18,13 +19,8 @@ begin
   if p_bound is not null then
     v_turn.tenants := array[p_bound];
   else
-    -- Where few tenants wait, one scan finds them all, and the turn is only a matter of order.
-    v_turn.tenants := array(select n from jobforge.next_tenants(p_gate, null, false, v_most, p_marks) as n);
+    v_turn.tenants := array(select n from jobforge.next_tenants(p_gate, p_turn.at, v_owed, v_most, p_marks) as n);
     if p_turn.at is not null and cardinality(v_turn.tenants) < v_most then
-      v_turn.tenants := array(
-        select n from unnest(v_turn.tenants) as n order by n < p_turn.at or (n = p_turn.at and not v_owed), n);
-    elsif p_turn.at is not null then
-      v_turn.tenants := array(select n from jobforge.next_tenants(p_gate, p_turn.at, v_owed, v_most, p_marks) as n);
       v_turn.tenants := v_turn.tenants || array(
         select n from jobforge.next_tenants(p_gate, null, false, v_most - cardinality(v_turn.tenants), p_marks) as n
         where n < p_turn.at or (n = p_turn.at and not v_owed));
@@ -53,7 +49,7 @@ begin
 end
 $$;
 comment on function jobforge.take_turns(jobforge.claim_gate, uuid, jobforge.claim_turn, integer, jobforge.claim_mark[], timestamptz) is
-  'The tenants whose turn it is, at most 64, each with its share, whether these are all, and at whom the next claim begins.';
+  'The tenants whose turn it is, about 64, each with its share, whether these are all, and at whom the next claim begins.';
 
 create or replace function jobforge.free_tenants(
   p_gate jobforge.claim_gate, p_after uuid, p_but uuid[], p_most integer, p_now timestamptz) returns uuid[]
@@ -154,7 +150,18 @@ begin
     select v_lane.queue, v_lane.type, n
     from jobforge.next_tenants(row(array[v_lane.queue], array[v_lane.type], '{}', p_gate.keyed, true, false, '{}'), null, false,
       1000000, null) as n
-    where (select r.room from jobforge.tenant_room(n, p_now) as r) > 0;
+    -- One statement for all of them; those with a limit alone are counted one by one.
+    where not exists (select from jobforge.pauses p where p.kind = 'tenant' and p.name = n::text
+                      and (p.until is null or p.until > p_now))
+      and not exists (
+        select from jobforge.tenants t
+        where t.id = n and (t.max_in_flight <= (
+            select count(*) from jobforge.limited_runs r
+            where r.kind = 'tenant' and r.name = n::text and exists (
+              select from jobforge.jobs j
+              where j.tenant_id = r.tenant_id and j.id = r.job_id and j.lease_id = r.lease_id and j.fence = r.fence))
+          or (t.rate_per_second is not null
+              and jobforge.tokens('tenant', n::text, t.rate_per_second, t.rate_burst, p_now) < 1)));
     -- A list that takes long is made less often: the claims that make it shall not spend a tenth of their time on it.
     insert into jobforge.turn_refreshes (queue, type, refreshed_at)
     values (v_lane.queue, v_lane.type, p_now + greatest(10 * (clock_timestamp() - v_begun) - interval '1 second', interval '0'))

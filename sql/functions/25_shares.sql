@@ -9,21 +9,19 @@ as $$
 declare
   v_turn jobforge.claim_turn := p_turn;
   v_weights integer[] := jobforge.weights(p_turn.tenants, p_weighted);
-  v_tenants integer := cardinality(p_turn.tenants);
-  v_rounds integer := p_limit / (select sum(w) from unnest(v_weights) as w);
+  -- Where everybody comes: as many whole rounds as the claim has room for, then the beginning of one more. Else a visit is
+  -- worth so much that about 64 tenants use the claim up, and the next claim goes on where this one ends.
+  v_rounds integer := case when p_turn.everybody then p_limit / (select sum(w) from unnest(v_weights) as w) else 0 end;
+  v_visit integer := case when p_turn.everybody then 1 else greatest(p_limit / 64, 1) end;
   v_left integer;
   v_credit integer;
 begin
-  -- As many whole rounds as the claim has room for, then the beginning of one more.
   v_turn.quanta := array(select w * v_rounds from unnest(v_weights) with ordinality as u(w, o) order by o);
   v_left := p_limit - (select sum(q) from unnest(v_turn.quanta) as q);
-  -- Where everybody comes, the next claim begins one further, so that what is left over goes round.
-  v_turn.at := p_turn.tenants[case when p_turn.everybody then 1 else v_tenants end];
+  -- The next claim begins one further, so that what is left over goes round.
+  v_turn.at := p_turn.tenants[1];
   v_turn.owed := 0;
-  if v_rounds > 0 and not p_turn.everybody then
-    return v_turn; -- what is left goes to the tenants that come next
-  end if;
-  for i in 1..v_tenants loop
+  for i in 1..cardinality(p_turn.tenants) loop
     if v_left = 0 then
       -- Who gets nothing of this claim is not in its turn.
       if v_rounds = 0 then
@@ -33,7 +31,7 @@ begin
       end if;
       exit;
     end if;
-    v_credit := v_weights[i];
+    v_credit := v_weights[i] * v_visit;
     if p_turn.at = p_turn.tenants[i] and p_turn.owed > 0 then
       v_credit := least(p_turn.owed, v_credit);
     end if;

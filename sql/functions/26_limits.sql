@@ -102,14 +102,22 @@ create or replace function jobforge.tokens(
   p_kind text, p_name text, p_rate double precision, p_burst integer, p_now timestamptz) returns double precision
 language sql stable
 as $$
-  -- Without a burst of its own a bucket holds a tenth of a second's worth, so that a rate is one from the start, and one
-  -- more: what lies in it as a fraction is not lost on who comes each tenth of a second.
   select coalesce(
-    (select least(f.full_at, b.tokens + p_rate * greatest(extract(epoch from p_now - b.filled_at), 0))
-     from jobforge.limit_buckets b where b.kind = p_kind and b.name = p_name), f.full_at)
-  from (select coalesce(p_burst, 1 + floor(p_rate / 10))) as f(full_at)
+    (select least(f.burst, b.tokens + p_rate * greatest(extract(epoch from p_now - b.filled_at), 0))
+     from jobforge.limit_buckets b where b.kind = p_kind and b.name = p_name), f.burst)
+  from (select jobforge.burst(p_rate, p_burst)) as f(burst)
 $$;
 comment on function jobforge.tokens(text, text, double precision, integer, timestamptz) is 'What a token bucket holds now.';
+
+create or replace function jobforge.burst(p_rate double precision, p_burst integer) returns double precision
+language sql immutable
+as $$
+  -- Without a burst of its own a bucket holds a tenth of a second's worth, so that a rate is one from the start, and one
+  -- more: what lies in it as a fraction is not lost on who comes each tenth of a second.
+  select coalesce(p_burst, 1 + floor(p_rate / 10))
+$$;
+comment on function jobforge.burst(double precision, integer) is 'How many tokens a bucket holds at most.';
+grant execute on function jobforge.burst(double precision, integer) to jf_fn;
 
 create or replace function jobforge.token_at(p_tokens double precision, p_rate double precision, p_now timestamptz)
 returns timestamptz

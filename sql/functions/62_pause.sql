@@ -79,7 +79,8 @@ begin
     perform jobforge.refuse('JF001', 'kind_unknown', 'p_kind is queue, tenant or definition');
   elsif p_kind = 'queue' and coalesce(p_name, '') !~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$' then
     perform jobforge.refuse('JF001', 'queue_malformed', 'a queue''s name has 1 to 63 letters, digits, dots, colons, dashes');
-  elsif p_kind = 'tenant' and not exists (select from jobforge.tenants t where t.id::text = p_name) then
+  elsif p_kind = 'tenant' and (p_name !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+      or not exists (select from jobforge.tenants t where t.id = p_name::uuid)) then
     perform jobforge.refuse('JF007', 'tenant_unknown', format('tenant %s is not known', p_name));
   elsif p_kind = 'definition' and not exists (select from jobforge.definitions d where d.key = p_name) then
     perform jobforge.refuse('JF002', 'unknown_definition', format('definition %s is not known', p_name));

@@ -128,7 +128,7 @@ declare
   v_state record;
 begin
   for v_limit in
-    select l.kind, l.name, l.most, l.rate, coalesce(l.burst, greatest(1, ceil(l.rate / 10))) as burst
+    select l.kind, l.name, l.most, l.rate, jobforge.burst(l.rate, l.burst) as burst
     from (
       select 1 as o, 'tenant' as kind, t.id::text as name, t.max_in_flight as most, t.rate_per_second as rate, t.rate_burst as burst
       from jobforge.tenants t where t.id = p_job.tenant_id

@@ -36,7 +36,7 @@ impl Default for SchedulerConfig {
         SchedulerConfig {
             database_url: String::new(),
             holder: String::new(),
-            lead_every: Duration::from_secs(2),
+            lead_every: Duration::from_secs(3),
             lead_seconds: 10,
             call_timeout: Duration::from_secs(5),
             duty_timeout: Duration::from_secs(60),

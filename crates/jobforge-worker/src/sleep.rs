@@ -14,8 +14,8 @@ use crate::link::within;
 use crate::runner::Claimer;
 
 /// How long a mark lasts, in seconds, and how old it may get before it is renewed.
-const MARK_SECONDS: i32 = 60;
-const MARK_AGE: Duration = Duration::from_secs(30);
+const MARK_SECONDS: i32 = 120;
+const MARK_AGE: Duration = Duration::from_secs(60);
 /// How often somebody looks.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a sentinel may be silent before another takes its place.

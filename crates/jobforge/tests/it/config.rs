@@ -21,7 +21,7 @@ fn settings_are_shown_with_their_origin_and_without_passwords() {
         |key: &str| (json[key]["value"].to_string(), json[key]["origin"].as_str().unwrap().to_owned());
     assert_eq!(setting("worker.slots"), ("4".to_owned(), "environment".to_owned()));
     assert_eq!(setting("worker.lease_seconds"), ("20".to_owned(), "jobforge.toml".to_owned()));
-    assert_eq!(setting("scheduler.lead_every_ms"), ("2000".to_owned(), "default".to_owned()));
+    assert_eq!(setting("scheduler.lead_every_ms"), ("3000".to_owned(), "default".to_owned()));
     assert_eq!(setting("database_url"), ("\"postgres://a:***@h/x\"".to_owned(), "DATABASE_URL".to_owned()));
     assert_eq!(setting("direct_url").1, "flag");
 }

@@ -14,8 +14,8 @@ use super::Check;
 use super::server::failed;
 use crate::output::span;
 
-/// A scheduler asks for the leadership every two seconds unless it is told otherwise.
-const LEADER_PATIENCE: Duration = Duration::from_secs(3);
+/// A scheduler asks for the leadership every three seconds unless it is told otherwise.
+const LEADER_PATIENCE: Duration = Duration::from_secs(4);
 
 pub(super) async fn checks(client: &mut Client, tenant: Option<Uuid>) -> Vec<Check> {
     vec![
