@@ -165,6 +165,12 @@ begin
   delete from jobforge.queue_stats q where q.ctid = any (array(
     select o.ctid from jobforge.queue_stats o where o.at < v_now - interval '7 days' limit p_limit));
   get diagnostics stats = row_count;
+  -- Claims sweep out a limit's runs when they come to it again; to many a key nobody comes again.
+  delete from jobforge.limited_runs r where r.ctid = any (array(
+    select o.ctid from jobforge.limited_runs o
+    where not exists (select from jobforge.jobs j where j.tenant_id = o.tenant_id and j.id = o.job_id
+                      and j.lease_id = o.lease_id and j.fence = o.fence)
+    limit p_limit for update skip locked));
   -- What lies in a default partition is dropped with no partition: row by row, past its class's time.
   delete from jobforge.job_history h using (
     select o.tenant_id, o.id, o.finished_at, o.retention
