@@ -5,12 +5,12 @@ import time
 from world import APP, OPERATOR, WORKER, Failed, check, figure, tell, wait_until
 
 SMALL, ROUNDS, EQUALS = 50, 40, 1000
-# Tenants <group>1, <group>2, … with jobs of demo.echo each, by one session that acts for one after the other.
+# Tenants <group>1, <group>2, … with jobs each, by one session that acts for one after the other.
 CROWD = """do $$ begin
   for n in {first}..{last} loop
     perform set_config('app.tenant_id', '{group}0000000-0000-4000-8000-' || lpad(n::text, 12, '0'), false);
-    perform jobforge.enqueue_jobs(current_setting('app.tenant_id')::uuid, array_fill('demo.echo'::text, array[{jobs}]),
-      array_fill('{{}}'::jsonb, array[{jobs}]), array_fill('{queue}'::text, array[{jobs}]),
+    perform jobforge.enqueue_jobs(current_setting('app.tenant_id')::uuid, array_fill('demo.sleep'::text, array[{jobs}]),
+      array_fill('{{"ms": {ms}}}'::jsonb, array[{jobs}]), array_fill('{queue}'::text, array[{jobs}]),
       p_priorities => array_fill({priority}, array[{jobs}]));
   end loop;
 end $$"""
@@ -26,8 +26,9 @@ def fairness(world):
     equals(world)
 
 
-def crowd(world, group, first, last, jobs, queue, priority=100):
-    world.sql(world.url(APP), CROWD.format(group=group, first=first, last=last, jobs=jobs, queue=queue, priority=priority))
+def crowd(world, group, first, last, jobs, queue, priority=100, ms=1):
+    world.sql(world.url(APP), CROWD.format(group=group, first=first, last=last, jobs=jobs, queue=queue, priority=priority,
+                                           ms=ms))
 
 
 def workers(world, queue, count=2):
@@ -48,7 +49,7 @@ def history(world, sql):
 
 def beside_a_big_one(world):
     for _ in range(10):
-        crowd(world, "a", 1, 1, 10_000, "big", priority=10)
+        crowd(world, "a", 1, 1, 10_000, "big", priority=10, ms=20)
     running = workers(world, "big")
     for _ in range(ROUNDS):
         crowd(world, "b", 1, SMALL, 1, "big", priority=1000)

@@ -32,7 +32,14 @@ begin
     select coalesce(array_agg(u.n order by u.o) filter (where r.room > 0), '{}'),
       case when bool_or(r.room = 0) then jsonb_build_object('full', true, 'retry_at', min(r.retry_at)) else '{}' end
     into v_turn.tenants, v_turn.rooms
-    from unnest(v_tenants) with ordinality as u(n, o) cross join lateral jobforge.tenant_room(u.n, p_now) as r;
+    from unnest(v_tenants) with ordinality as u(n, o)
+    cross join lateral (
+      select h.room, h.retry_at from jobforge.tenant_room(u.n, p_now) as h
+      where exists (select from jobforge.pauses p where p.kind = 'tenant' and p.name = u.n::text)
+        or exists (select from jobforge.tenants t
+                   where t.id = u.n and (t.max_in_flight is not null or t.rate_per_second is not null))
+      union all
+      select 1000000, null limit 1) as r;
     if not v_turn.everybody and cardinality(v_turn.tenants) * 2 < v_most then
       -- Held tenants stand in the way: go by the list of those that are free, too.
       v_free := jobforge.free_tenants(p_gate, p_turn.at, v_turn.tenants, v_most - cardinality(v_turn.tenants), p_now);

@@ -145,12 +145,15 @@ language plpgsql volatile
 as $$
 declare
   v_snapshot constant pg_snapshot := pg_current_snapshot();
-  v_since xid8;
 begin
-  delete from jobforge.limited_runs r
-  where r.kind = p_kind and r.name = p_name and not exists (
-    select from jobforge.jobs j
-    where j.tenant_id = r.tenant_id and j.id = r.job_id and j.lease_id = r.lease_id and j.fence = r.fence);
+  -- What an operator's open transaction forgets is not waited for.
+  delete from jobforge.limited_runs d
+  where d.ctid = any (array(
+    select r.ctid from jobforge.limited_runs r
+    where r.kind = p_kind and r.name = p_name and not exists (
+      select from jobforge.jobs j
+      where j.tenant_id = r.tenant_id and j.id = r.job_id and j.lease_id = r.lease_id and j.fence = r.fence)
+    for update of r skip locked));
   if p_since is null then
     return;
   end if;
@@ -165,25 +168,63 @@ begin
     where k.tenant_id = u.tenant_id and k.id = u.id and k.lease_id = c.lease_id offset 0) as j
   where case p_kind when 'tenant' then u.tenant_id::text else j.type end = p_name
   on conflict do nothing;
-  if p_since > pg_snapshot_xmax(v_snapshot) then
-    v_since := pg_snapshot_xmax(v_snapshot);
-  elsif pg_snapshot_xmin(v_snapshot) < p_since then
-    return;
-  end if;
-  -- An operator whose transaction holds the row is not waited for: the next claim comes here again.
-  if p_kind = 'tenant' then
-    update jobforge.tenants t set limited_since = v_since
-    where t.ctid = (select x.ctid from jobforge.tenants x where x.id = p_name::uuid and x.limited_since = p_since
-      for no key update skip locked);
-  else
-    update jobforge.definitions d set limited_since = v_since
-    where d.ctid = (select x.ctid from jobforge.definitions x where x.key = p_name and x.limited_since = p_since
-      for no key update skip locked);
+  if p_since = '18446744073709551615' then
+    perform jobforge.note_first_look(p_kind, p_name);
+  elsif pg_snapshot_xmin(v_snapshot) >= p_since then
+    perform jobforge.move_limited_since(p_kind, p_name, p_since, null);
   end if;
 end
 $$;
 comment on function jobforge.count_runs(text, text, xid8) is
   'Sweeps out runs that ended and, after a limit was set, notes those that began before it.';
+
+create or replace function jobforge.note_first_look(p_kind text, p_name text) returns void
+language plpgsql volatile
+as $$
+declare
+  v_all constant xid8 := '18446744073709551615';
+  v_top constant numeric := pg_current_xact_id()::text::numeric;
+  v_row bigint;
+begin
+  -- The block is there for its number: a subtransaction's is the latest of all, and the row that it writes tells it. A
+  -- snapshot would tell the latest that ended, and claims under way may have later ones.
+  begin
+    v_row := jobforge.move_limited_since(p_kind, p_name, v_all, v_all);
+  exception when no_data_found then
+    raise;
+  end;
+  if v_row is not null then
+    perform jobforge.move_limited_since(p_kind, p_name, v_all,
+      (v_top + mod(v_row - mod(v_top, 4294967296) + 4294967296, 4294967296))::text::xid8);
+  end if;
+end
+$$;
+comment on function jobforge.note_first_look(text, text) is
+  'Notes a number before which all transactions have theirs that may not have seen a new limit.';
+
+create or replace function jobforge.move_limited_since(p_kind text, p_name text, p_from xid8, p_to xid8) returns bigint
+language plpgsql volatile
+as $$
+declare
+  v_row bigint;
+begin
+  -- An operator whose transaction holds the row is not waited for: the next claim comes here again.
+  if p_kind = 'tenant' then
+    update jobforge.tenants t set limited_since = p_to
+    where t.ctid = (select x.ctid from jobforge.tenants x where x.id = p_name::uuid and x.limited_since = p_from
+      for no key update skip locked)
+    returning t.xmin::text::bigint into v_row;
+  else
+    update jobforge.definitions d set limited_since = p_to
+    where d.ctid = (select x.ctid from jobforge.definitions x where x.key = p_name and x.limited_since = p_from
+      for no key update skip locked)
+    returning d.xmin::text::bigint into v_row;
+  end if;
+  return v_row;
+end
+$$;
+comment on function jobforge.move_limited_since(text, text, xid8, xid8) is
+  'Changes limited_since if it is still p_from and nobody holds the row; answers with the number that wrote it.';
 
 create or replace function jobforge.charge(
   p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamptz, out retry_at timestamptz)

@@ -50,15 +50,14 @@ as $$
 declare
   v_tenant uuid;
   v_limited boolean;
+  i integer;
   v_most integer;
   v_job record;
   v_place tid;
   v_admitted record;
 begin
   places := '{}'; tenant_ids := '{}'; job_ids := '{}'; hungry := '{}'; quanta := p_turn.quanta; rooms := p_gate.rooms;
-  for i in 1..cardinality(p_turn.tenants) loop
-    v_tenant := p_turn.tenants[i];
-    v_limited := exists (select from jobforge.limits_of(v_tenant, null, null));
+  for v_tenant, v_limited, i in select c.tenant_id, c.limited, c.at from jobforge.concerned(p_gate, p_turn.tenants) as c loop
     v_most := least(quanta[i], p_limit - cardinality(places));
     for v_job in select * from jobforge.limited_jobs(p_gate, v_tenant, v_limited, v_most) where v_most > 0 loop
       v_admitted := jobforge.admit(rooms, v_tenant, v_job.type, v_job.key, p_now);
@@ -93,6 +92,34 @@ $$;
 comment on function jobforge.pick_limited(jobforge.claim_gate, jobforge.claim_turn, integer, timestamptz) is
   'Locks jobs that limits concern, as many as these let start, each tenant up to its quantum; tells what is left of the quanta, '
   'and who took all of it.';
+
+create or replace function jobforge.concerned(p_gate jobforge.claim_gate, p_tenants uuid[])
+returns table (tenant_id uuid, limited boolean, at integer)
+language sql volatile
+as $$
+  -- One statement for a turn: whom no limit concerns is not looked at one by one.
+  select u.id, u.limited, u.o::integer
+  from (
+    select n.id, n.o, exists (
+      select from jobforge.tenants t
+      where t.id = n.id and (t.max_in_flight is not null or t.rate_per_second is not null)) as limited
+    from unnest(p_tenants) with ordinality as n(id, o)) as u
+  where u.limited
+    or exists (
+      select from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.limited_types) as y(type)
+      cross join lateral (
+        select from jobforge.jobs j
+        where j.queue = q.queue and j.type = y.type and j.tenant_id = u.id and j.ready and j.deaths < 2 and j.priority >= 10
+          and not j.keyed limit 1) as w)
+    or (p_gate.keyed and exists (
+      select from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
+      cross join lateral (
+        select from jobforge.jobs j
+        where j.queue = q.queue and j.type = y.type and j.tenant_id = u.id and j.ready and j.deaths < 2 and j.keyed limit 1) as w))
+  order by u.o
+$$;
+comment on function jobforge.concerned(jobforge.claim_gate, uuid[]) is
+  'The tenants of a turn with work that limits concern, and whether all of it is, with their places in the turn.';
 
 create or replace function jobforge.limited_jobs(
   p_gate jobforge.claim_gate, p_tenant_id uuid, p_limited boolean, p_most integer)

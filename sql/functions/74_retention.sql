@@ -42,6 +42,12 @@ begin
   get diagnostics v_samples = row_count;
   stats := stats + v_samples;
   perform jobforge.prune_bulks(v_now, p_limit);
+  -- Claims sweep out a limit's runs when they come to it again; to many a key nobody comes again.
+  delete from jobforge.limited_runs r where r.ctid = any (array(
+    select o.ctid from jobforge.limited_runs o
+    where not exists (select from jobforge.jobs j where j.tenant_id = o.tenant_id and j.id = o.job_id
+                      and j.lease_id = o.lease_id and j.fence = o.fence)
+    limit p_limit for update skip locked));
   -- The search for orphans finds none while all is well: it goes on with the next round and calls for none.
   more := v_keys.next_at is not null or v_dead.next_tenant is not null
     or v_rest.is_full or greatest(workers, stats) >= p_limit;

@@ -31,7 +31,6 @@ begin
     limited_since = case when v_old.max_in_flight is null and p_max_in_flight is not null then '18446744073709551615'
       else t.limited_since end
   where t.id = p_tenant_id;
-  perform jobforge.forget_limit('tenant', p_tenant_id::text, p_clear);
   perform pg_notify('jobforge_wake', '');
   return p_tenant_id;
 exception when check_violation or numeric_value_out_of_range then
@@ -78,12 +77,3 @@ begin
 end
 $$;
 comment on function jobforge.require_clear(text[], text[]) is 'Refuses the clearing of what cannot be cleared.';
-
-create or replace function jobforge.forget_limit(p_kind text, p_name text, p_clear text[]) returns void
-language sql volatile
-as $$
-  -- A limit that comes back starts anew.
-  delete from jobforge.limit_buckets b where b.kind = p_kind and b.name = p_name and 'rate' = any (p_clear);
-  delete from jobforge.limited_runs r where r.kind = p_kind and r.name = p_name and 'max_in_flight' = any (p_clear)
-$$;
-comment on function jobforge.forget_limit(text, text, text[]) is 'Forgets what was counted for limits that are taken away.';

@@ -47,7 +47,6 @@ begin
     rate_burst = case when 'rate' <> all (p_clear) then coalesce(p_rate_burst, d.rate_burst) end,
     limited_since = v_new.limited_since, updated_at = jobforge.clock()
   where d.key = p_key;
-  perform jobforge.forget_limit('definition', p_key, p_clear);
   perform pg_notify('jobforge_wake', '');
   return p_key;
 exception when check_violation or numeric_value_out_of_range then

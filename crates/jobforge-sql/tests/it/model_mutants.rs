@@ -5,9 +5,9 @@
 use jobforge_testkit::TestDb;
 
 use crate::model::drive;
-use crate::races::stage::Stage;
+use crate::races::stage::{Stage, rival_claim};
 use crate::schema::calls::complete;
-use crate::schema::mutated;
+use crate::schema::{TENANT_A, mutated};
 
 /// Replaces a piece of one SQL file; fails if it is no longer there.
 fn put(text: &str, from: &str, to: &str) -> String {
@@ -126,4 +126,54 @@ async fn a_settle_that_knows_no_last_attempt_is_found() {
         .await
     };
     red("max_attempts skipped", mutant).await;
+}
+
+#[tokio::test]
+async fn a_limit_counted_by_two_at_once_is_found() {
+    let mutant = async || {
+        mutated(|file, text| match file {
+            "26_limits.sql" => {
+                put(&text, "if pg_try_advisory_xact_lock(", "if true or pg_try_advisory_xact_lock(")
+            }
+            _ => text,
+        })
+        .await
+    };
+    // Neither sees the other's claim: what breaks the rule is two claims side by side, so a race tells it.
+    let stage = Stage::on(mutant().await).await;
+    stage.tenant(TENANT_A, "p_max_in_flight => 1").await;
+    stage.jobs(2).await;
+    stage.worker.begin().await;
+    assert_eq!(stage.claim(1).await.len(), 1);
+    assert_eq!(
+        rival_claim(&stage.rival, 1).await.len(),
+        1,
+        "the mutant counts what is not committed as nothing"
+    );
+}
+
+#[tokio::test]
+async fn a_claim_that_charges_no_limit_is_found() {
+    let mutant = async || {
+        mutated(|file, text| match file {
+            "26_limits.sql" => put(&text, "where l.most is not null\n", "where false\n"),
+            _ => text,
+        })
+        .await
+    };
+    let told = red("runs not noted", mutant).await;
+    assert!(told.contains("limit of") || told.contains("of a key"), "{told}");
+}
+
+#[tokio::test]
+async fn a_limit_that_knows_nothing_of_what_runs_already_is_found() {
+    let mutant = async || {
+        mutated(|file, text| match file {
+            "26_limits.sql" => put(&text, "if p_since is null then", "if true then"),
+            _ => text,
+        })
+        .await
+    };
+    let told = red("running jobs not adopted", mutant).await;
+    assert!(told.contains("limit of"), "{told}");
 }

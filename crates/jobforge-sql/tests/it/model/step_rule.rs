@@ -8,7 +8,7 @@ use crate::schema::{TENANT_A, TENANT_B};
 impl Run {
     /// Only outside of a transaction: a rule that nobody sees yet would need a model of its own.
     pub(crate) async fn rule(&mut self, track: Track) -> Outcome {
-        let is_open = self.machine.open.get(&track).is_some();
+        let is_open = self.machine.open.contains_key(&track);
         if is_open {
             return Ok(Step::Skipped);
         }

@@ -83,10 +83,11 @@ fn claims_rules(faults: &mut Faults, seen: &Seen) {
     faults.some_jobs("the taking", seen, |scan| scan.kind == "Tid Scan");
 }
 
-/// By an index made for claims, in its order and no further than the limit; or, for writing, by place.
+/// By an index made for claims, in its order and no further than the limit; or, for locking and writing, by place.
 fn is_a_claims(scan: &Scan) -> bool {
     if scan.kind == "Tid Scan" {
-        return scan.statement.starts_with("update jobforge.jobs");
+        return scan.statement.starts_with("update jobforge.jobs")
+            || scan.above.iter().any(|kind| kind == "LockRows");
     }
     let of_claims = ["jobs_turn", "jobs_apart", "jobs_future", "jobs_keyed"];
     scan.kind.starts_with("Index") && of_claims.contains(&scan.index.as_str()) && scan.stops_at_its_limit()

@@ -106,6 +106,19 @@ async fn of_many_keys_each_gets_its_turn() {
     assert_eq!((none.jobs.len(), none.limited), (0, true));
 }
 
+/// A key that never comes again leaves nothing behind.
+#[tokio::test]
+async fn what_was_counted_of_a_key_is_pruned_after_its_run() {
+    let stage = Stage::set().await;
+    for key in ["k", "l"] {
+        keyed(&stage, TENANT_A, NOOP, key).await;
+    }
+    let jobs = ask(&stage, 10).await.jobs;
+    complete(stage.worker.client(), &jobs[0]).await.unwrap();
+    stage.operator.query("select * from jobforge.prune($1)", &[&stage.term]).await.unwrap();
+    assert_eq!(stage.count("select count(*) from jobforge.limited_runs").await, 1, "the one that runs still");
+}
+
 #[tokio::test]
 async fn a_key_holds_for_reserved_work_too() {
     let stage = Stage::set().await;

@@ -97,5 +97,13 @@ async fn an_operator_in_an_open_transaction_holds_no_claim_up() {
     stage.worker.run("set lock_timeout = '2s'").await;
     assert_eq!(of(&ask(&stage, 9).await.jobs, TENANT_A), 2);
     stage.operator.commit().await;
-    assert_eq!(of(&ask(&stage, 9).await.jobs, TENANT_A), 2);
+    let held = ask(&stage, 9).await.jobs;
+    assert_eq!(of(&held, TENANT_A), 2);
+
+    // Nor while he takes it away: the run that ended is noted still, and both would sweep it out.
+    complete(stage.worker.client(), &held[0]).await.unwrap();
+    stage.operator.begin().await;
+    stage.tenant(TENANT_A, "p_clear => '{max_in_flight}'").await;
+    assert_eq!(of(&ask(&stage, 9).await.jobs, TENANT_A), 1);
+    stage.operator.commit().await;
 }
