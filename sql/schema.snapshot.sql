@@ -940,6 +940,10 @@ create function jobforge.bind_login(p_role text, p_tenant_id uuid DEFAULT NULL::
 alter function jobforge.bind_login(text, uuid) owner to jf_sys;
 grant execute on function jobforge.bind_login(text, uuid) to jf_operator;
 
+create function jobforge.burst(p_rate double precision, p_burst integer) returns double precision language sql immutable;
+alter function jobforge.burst(double precision, integer) owner to jf_sys;
+grant execute on function jobforge.burst(double precision, integer) to jf_fn;
+
 create function jobforge.bury(p_lease jobforge.leases, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.bury(jobforge.leases, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
 
@@ -990,6 +994,9 @@ grant execute on function jobforge.complete_job(uuid, uuid, uuid, integer, jsonb
 create function jobforge.complete_jobs(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_results jsonb[] DEFAULT NULL::jsonb[], p_locators tid[] DEFAULT NULL::tid[]) returns TABLE(at integer, verdict text) language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.complete_jobs(uuid, uuid[], uuid[], integer[], jsonb[], tid[]) owner to jf_sys;
 grant execute on function jobforge.complete_jobs(uuid, uuid[], uuid[], integer[], jsonb[], tid[]) to jf_worker;
+
+create function jobforge.concerned(p_gate jobforge.claim_gate, p_tenants uuid[]) returns TABLE(tenant_id uuid, limited boolean, at integer) language sql volatile;
+alter function jobforge.concerned(jobforge.claim_gate, uuid[]) owner to jf_sys;
 
 create function jobforge.count_finished(p_limit integer, p_since timestamp with time zone, p_until timestamp with time zone, p_now timestamp with time zone) returns TABLE(queue text, tenant_id uuid, enqueued bigint, completed bigint, canceled bigint, estimated boolean, leaf oid, block bigint) language plpgsql stable set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan;
 alter function jobforge.count_finished(integer, timestamp with time zone, timestamp with time zone, timestamp with time zone) owner to jf_sys;
@@ -1072,9 +1079,6 @@ alter function jobforge.find_dead_letters(uuid, jobforge.job_filter, text, times
 create function jobforge.find_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_no integer, cancel_requested boolean, error text, payload jsonb, result jsonb) language sql stable;
 alter function jobforge.find_job(uuid, uuid) owner to jf_fn;
 
-create function jobforge.forget_limit(p_kind text, p_name text, p_clear text[]) returns void language sql volatile;
-alter function jobforge.forget_limit(text, text, text[]) owner to jf_sys;
-
 create function jobforge.free_tenants(p_gate jobforge.claim_gate, p_after uuid, p_but uuid[], p_most integer, p_now timestamp with time zone) returns uuid[] language plpgsql volatile;
 alter function jobforge.free_tenants(jobforge.claim_gate, uuid, uuid[], integer, timestamp with time zone) owner to jf_sys;
 
@@ -1090,6 +1094,9 @@ create function jobforge.get_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(
 alter function jobforge.get_job(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.get_job(uuid, uuid) to jf_operator;
 grant execute on function jobforge.get_job(uuid, uuid) to jf_tenant;
+
+create function jobforge.give_room_back(p_rooms jsonb, p_tenant_id uuid, p_type text, p_key text) returns jsonb language sql stable;
+alter function jobforge.give_room_back(jsonb, uuid, text, text) owner to jf_sys;
 
 create function jobforge.group_dead_letters(p_tenant_id uuid, p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_failed_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_failed_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 100, p_scan integer DEFAULT 10000) returns TABLE(fingerprint text, type text, class text, message text, jobs bigint, first_at timestamp with time zone, last_at timestamp with time zone, sample_id uuid, sample_error text, capped boolean) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.group_dead_letters(uuid, text, text, timestamp with time zone, timestamp with time zone, integer, integer) owner to jf_fn;
@@ -1277,6 +1284,9 @@ alter function jobforge.make_partitions(integer) owner to jf_owner;
 create function jobforge.merge_rooms(p_rooms jsonb, p_more jsonb) returns jsonb language sql immutable;
 alter function jobforge.merge_rooms(jsonb, jsonb) owner to jf_sys;
 
+create function jobforge.move_limited_since(p_kind text, p_name text, p_from xid8, p_to xid8) returns bigint language plpgsql volatile;
+alter function jobforge.move_limited_since(text, text, xid8, xid8) owner to jf_sys;
+
 create function jobforge.next_jobs(p_tenant_id uuid, p_before uuid, p_live boolean, p_over boolean) returns TABLE(id uuid, type text, queue text, priority smallint, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, fence integer, failures integer, max_attempts smallint, source text, correlation_id text, tags jsonb, error text) language sql stable;
 alter function jobforge.next_jobs(uuid, uuid, boolean, boolean) owner to jf_fn;
 
@@ -1291,6 +1301,9 @@ alter function jobforge.normal_error(text) owner to jf_fn;
 
 create function jobforge.note_attempt(p_tenant_id uuid, p_job_id uuid, p_number integer, p_status text, p_worker_no integer, p_started_at timestamp with time zone, p_now timestamp with time zone, p_class text, p_error text, p_exit_code integer, p_stdout_tail text, p_stderr_tail text) returns void language sql volatile;
 alter function jobforge.note_attempt(uuid, uuid, integer, text, integer, timestamp with time zone, timestamp with time zone, text, text, integer, text, text) owner to jf_sys;
+
+create function jobforge.note_first_look(p_kind text, p_name text) returns void language plpgsql volatile;
+alter function jobforge.note_first_look(text, text) owner to jf_sys;
 
 create function jobforge.note_pause(p_action text, p_kind text, p_name text, p_detail jsonb, p_now timestamp with time zone) returns void language sql volatile;
 alter function jobforge.note_pause(text, text, text, jsonb, timestamp with time zone) owner to jf_sys;
@@ -1372,6 +1385,9 @@ alter function jobforge.prune_orphans(integer, uuid, uuid) owner to jf_sys;
 create function jobforge.prune_position(p_after jsonb, OUT key_at timestamp with time zone, OUT dead_tenant uuid, OUT dead_at timestamp with time zone, OUT dead_id uuid, OUT note_tenant uuid, OUT note_job uuid) returns record language plpgsql stable;
 alter function jobforge.prune_position(jsonb) owner to jf_sys;
 
+create function jobforge.prune_runs(p_limit integer) returns void language sql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off;
+alter function jobforge.prune_runs(integer) owner to jf_sys;
+
 create function jobforge.put_back(p_job jobforge.jobs, p_payload jsonb, p_max_attempts integer, p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.put_back(jobforge.jobs, jsonb, integer, timestamp with time zone) owner to jf_fn;
 
@@ -1402,7 +1418,7 @@ create function jobforge.reap(p_term bigint, p_limit integer DEFAULT 100) return
 alter function jobforge.reap(bigint, integer) owner to jf_sys;
 grant execute on function jobforge.reap(bigint, integer) to jf_operator;
 
-create function jobforge.redrive_jobs(p_tenant_id uuid, p_job_ids uuid[] DEFAULT NULL::uuid[], p_fingerprint text DEFAULT NULL::text, p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_failed_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_failed_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_patch jsonb DEFAULT NULL::jsonb, p_max_attempts integer DEFAULT NULL::integer, p_reason text DEFAULT NULL::text, p_dry_run boolean DEFAULT false, p_limit integer DEFAULT 1000, p_cursor text DEFAULT NULL::text, p_budget_ms integer DEFAULT 2000) returns TABLE(id uuid, verdict text, error_code text, error_reason text, operation_id uuid, next_cursor text, complete boolean) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.redrive_jobs(p_tenant_id uuid, p_job_ids uuid[] DEFAULT NULL::uuid[], p_fingerprint text DEFAULT NULL::text, p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_failed_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_failed_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_patch jsonb DEFAULT NULL::jsonb, p_max_attempts integer DEFAULT NULL::integer, p_reason text DEFAULT NULL::text, p_dry_run boolean DEFAULT false, p_limit integer DEFAULT 1000, p_cursor text DEFAULT NULL::text, p_budget_ms integer DEFAULT 2000) returns TABLE(id uuid, verdict text, error_code text, error_reason text, operation_id uuid, next_cursor text, complete boolean) language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) owner to jf_fn;
 grant execute on function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) to jf_operator;
 grant execute on function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) to jf_tenant;
@@ -1557,7 +1573,7 @@ grant execute on function jobforge.snooze_job(uuid, uuid, uuid, integer, double 
 create function jobforge.solo_lease(p_lease jobforge.leases, p_now timestamp with time zone) returns jobforge.leases language plpgsql volatile;
 alter function jobforge.solo_lease(jobforge.leases, timestamp with time zone) owner to jf_sys;
 
-create function jobforge.start_bulk(p_tenant_id uuid, p_kind text, p_filter jsonb, p_reason text DEFAULT NULL::text, p_patch jsonb DEFAULT NULL::jsonb, p_max_attempts integer DEFAULT NULL::integer, p_dry_run boolean DEFAULT false) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.start_bulk(p_tenant_id uuid, p_kind text, p_filter jsonb, p_reason text DEFAULT NULL::text, p_patch jsonb DEFAULT NULL::jsonb, p_max_attempts integer DEFAULT NULL::integer, p_dry_run boolean DEFAULT false) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.start_bulk(uuid, text, jsonb, text, jsonb, integer, boolean) owner to jf_fn;
 grant execute on function jobforge.start_bulk(uuid, text, jsonb, text, jsonb, integer, boolean) to jf_operator;
 grant execute on function jobforge.start_bulk(uuid, text, jsonb, text, jsonb, integer, boolean) to jf_tenant;
@@ -1565,7 +1581,7 @@ grant execute on function jobforge.start_bulk(uuid, text, jsonb, text, jsonb, in
 create function jobforge.state_problem(p_tenant_id uuid, p_job_id uuid) returns text language sql stable;
 alter function jobforge.state_problem(uuid, uuid) owner to jf_fn;
 
-create function jobforge.step_bulk(p_tenant_id uuid, p_operation_id uuid, p_limit integer DEFAULT 500) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.step_bulk(p_tenant_id uuid, p_operation_id uuid, p_limit integer DEFAULT 500) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.step_bulk(uuid, uuid, integer) owner to jf_fn;
 grant execute on function jobforge.step_bulk(uuid, uuid, integer) to jf_operator;
 grant execute on function jobforge.step_bulk(uuid, uuid, integer) to jf_tenant;
@@ -1609,7 +1625,7 @@ alter function jobforge.trusted_marks(jsonb, text[], text[], timestamp with time
 create function jobforge.twin_problem(p_job jobforge.jobs) returns text language sql stable;
 alter function jobforge.twin_problem(jobforge.jobs) owner to jf_fn;
 
-create function jobforge.undo_bulk(p_tenant_id uuid, p_operation_id uuid, p_limit integer DEFAULT 500) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.undo_bulk(p_tenant_id uuid, p_operation_id uuid, p_limit integer DEFAULT 500) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.undo_bulk(uuid, uuid, integer) owner to jf_fn;
 grant execute on function jobforge.undo_bulk(uuid, uuid, integer) to jf_operator;
 grant execute on function jobforge.undo_bulk(uuid, uuid, integer) to jf_tenant;

@@ -9,7 +9,7 @@ create or replace function jobforge.redrive_jobs(
 returns table (id uuid, verdict text, error_code text, error_reason text, operation_id uuid, next_cursor text, complete boolean)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare

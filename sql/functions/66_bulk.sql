@@ -7,7 +7,7 @@ create or replace function jobforge.start_bulk(
 returns jobforge.bulk_operation
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
   v_now timestamptz;
@@ -47,7 +47,7 @@ create or replace function jobforge.step_bulk(p_tenant_id uuid, p_operation_id u
 returns jobforge.bulk_operation
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
   v_now timestamptz;
@@ -113,7 +113,7 @@ create or replace function jobforge.undo_bulk(p_tenant_id uuid, p_operation_id u
 returns jobforge.bulk_operation
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
   v_now timestamptz;

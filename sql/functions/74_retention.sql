@@ -42,12 +42,7 @@ begin
   get diagnostics v_samples = row_count;
   stats := stats + v_samples;
   perform jobforge.prune_bulks(v_now, p_limit);
-  -- Claims sweep out a limit's runs when they come to it again; to many a key nobody comes again.
-  delete from jobforge.limited_runs r where r.ctid = any (array(
-    select o.ctid from jobforge.limited_runs o
-    where not exists (select from jobforge.jobs j where j.tenant_id = o.tenant_id and j.id = o.job_id
-                      and j.lease_id = o.lease_id and j.fence = o.fence)
-    limit p_limit for update skip locked));
+  perform jobforge.prune_runs(p_limit);
   -- The search for orphans finds none while all is well: it goes on with the next round and calls for none.
   more := v_keys.next_at is not null or v_dead.next_tenant is not null
     or v_rest.is_full or greatest(workers, stats) >= p_limit;
@@ -62,6 +57,19 @@ comment on function jobforge.prune(bigint, integer, jsonb) is
   'notes, keys a day past their job''s end, notes without a job, old rows of default partitions, long gone workers, sleepers, '
   'samples and operations. Says whether there may be more, and where to go on.';
 grant execute on function jobforge.prune(bigint, integer, jsonb) to jf_operator;
+
+create or replace function jobforge.prune_runs(p_limit integer) returns void
+language sql volatile
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
+as $$
+  -- Claims sweep out a limit's runs when they come to it again; to many a key nobody comes again.
+  delete from jobforge.limited_runs r where r.ctid = any (array(
+    select o.ctid from jobforge.limited_runs o
+    where not exists (select from jobforge.jobs j where j.tenant_id = o.tenant_id and j.id = o.job_id
+                      and j.lease_id = o.lease_id and j.fence = o.fence)
+    limit p_limit for update skip locked))
+$$;
+comment on function jobforge.prune_runs(integer) is 'Deletes runs noted for a limit that ended.';
 
 create or replace function jobforge.retention_classes()
 returns table (class text, unit text, step interval, life interval)
