@@ -178,14 +178,18 @@ impl Claimer {
         let Some(other) = other else {
             let answer = call.await;
             self.link.heed(&answer);
+            answer.iter().for_each(|claimed| self.cursor.advance(claimed));
             return self.heed(answer, first, sent);
         };
         let rest = limit - first;
-        let request = self.request(rest, lease_id);
+        let cursor = self.cursor.beside();
+        let request = ClaimRequest { cursor: &cursor, ..self.request(rest, lease_id) };
         let beside = within(patience, "claim_jobs", rpc::claim_prepared(&*other, None, &request));
         let (answer, beside) = join(call, beside).await;
         self.link.heed(&answer);
         self.beside.heed(&beside);
+        answer.iter().for_each(|claimed| self.cursor.advance(claimed));
+        beside.iter().for_each(|claimed| self.cursor.advance_beside(claimed));
         // In the order in which the database noted them: it is the order in which they must start.
         let mut answers = [(answer, first), (beside, rest)];
         answers.sort_by_key(|(answer, _)| number(answer));
@@ -235,7 +239,6 @@ impl Claimer {
 
     /// Takes a claim's jobs in: first to where the beats find them, then to where the slots do.
     fn adopt(&mut self, claimed: Claimed, asked: usize, sent: Instant) -> Round {
-        self.cursor.advance(&claimed);
         let jobs = claimed.jobs.len();
         let round = Round {
             jobs,

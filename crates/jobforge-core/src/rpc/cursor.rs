@@ -23,6 +23,9 @@ const FIRST_ORDINARY_PRIORITY: i16 = 10;
 pub struct Cursor {
     turn: Option<Uuid>,
     owed: Option<i32>,
+    /// Whose turn it was in claims beside the first: two that began at the same tenant would serve it twice.
+    #[serde(skip)]
+    beside: (Option<Uuid>, Option<i32>),
     /// The most lately advanced one last.
     marks: Vec<Mark>,
 }
@@ -58,6 +61,25 @@ impl Cursor {
         if claimed.turn.is_some() {
             (self.turn, self.owed) = (claimed.turn, claimed.owed);
         }
+        self.advance_marks(claimed);
+    }
+
+    /// For a claim that is made at the same time on another connection: the same positions, a turn of its own.
+    #[must_use]
+    pub fn beside(&self) -> Cursor {
+        let (turn, owed) = self.beside;
+        Cursor { turn, owed, ..self.clone() }
+    }
+
+    /// Takes in the answer of a claim beside the first.
+    pub fn advance_beside(&mut self, claimed: &Claimed) {
+        if claimed.turn.is_some() {
+            self.beside = (claimed.turn, claimed.owed);
+        }
+        self.advance_marks(claimed);
+    }
+
+    fn advance_marks(&mut self, claimed: &Claimed) {
         if claimed.jobs.is_empty() {
             self.marks.clear();
         }
@@ -176,6 +198,16 @@ mod tests {
         cursor.advance(&claimed(Vec::new()));
         assert!(cursor.marks.is_empty());
         assert_eq!(cursor.turn, Some(Uuid::from_u128(1)));
+    }
+
+    #[test]
+    fn a_claim_beside_has_a_turn_of_its_own_and_the_same_positions() {
+        let mut cursor = Cursor::default();
+        cursor.advance(&batch(1, 0..32));
+        assert_eq!(cursor.beside().turn, None);
+        cursor.advance_beside(&batch(2, 0..32));
+        assert_eq!((cursor.turn, cursor.beside().turn), (Some(Uuid::from_u128(1)), Some(Uuid::from_u128(2))));
+        assert_eq!((cursor.marks.len(), cursor.beside().marks.len()), (2, 2));
     }
 
     #[test]
