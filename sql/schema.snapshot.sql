@@ -70,6 +70,7 @@ alter type jobforge.claim_turn add attribute tenants uuid[];
 alter type jobforge.claim_turn add attribute quanta integer[];
 alter type jobforge.claim_turn add attribute hungry uuid[];
 alter type jobforge.claim_turn add attribute everybody boolean;
+alter type jobforge.claim_turn add attribute listed boolean;
 alter type jobforge.claim_turn add attribute seen boolean;
 alter type jobforge.claim_turn add attribute rooms jsonb;
 grant usage on type jobforge.claim_turn to jf_sys;
@@ -1076,7 +1077,7 @@ grant execute on function jobforge.fail_jobs(uuid, uuid[], uuid[], integer[], te
 create function jobforge.find_dead_letters(p_tenant_id uuid, p_filter jobforge.job_filter, p_cursor text, p_now timestamp with time zone, p_limit integer, p_budget_ms integer, OUT ids uuid[], OUT next_cursor text, OUT complete boolean) returns record language plpgsql stable;
 alter function jobforge.find_dead_letters(uuid, jobforge.job_filter, text, timestamp with time zone, integer, integer) owner to jf_fn;
 
-create function jobforge.find_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_no integer, cancel_requested boolean, error text, payload jsonb, result jsonb) language sql stable;
+create function jobforge.find_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, concurrency_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_no integer, cancel_requested boolean, error text, payload jsonb, result jsonb) language sql stable;
 alter function jobforge.find_job(uuid, uuid) owner to jf_fn;
 
 create function jobforge.free_tenants(p_gate jobforge.claim_gate, p_after uuid, p_but uuid[], p_most integer, p_now timestamp with time zone) returns uuid[] language plpgsql volatile;
@@ -1090,7 +1091,7 @@ alter function jobforge.get_bulk(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.get_bulk(uuid, uuid) to jf_operator;
 grant execute on function jobforge.get_bulk(uuid, uuid) to jf_tenant;
 
-create function jobforge.get_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_id text, cancel_requested boolean, error text, payload jsonb, result jsonb, progress_percent real, progress_message text) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.get_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, concurrency_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_id text, cancel_requested boolean, error text, payload jsonb, result jsonb, progress_percent real, progress_message text) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.get_job(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.get_job(uuid, uuid) to jf_operator;
 grant execute on function jobforge.get_job(uuid, uuid) to jf_tenant;
@@ -1140,10 +1141,6 @@ create function jobforge.id_tail() returns text language sql volatile;
 alter function jobforge.id_tail() owner to jf_sys;
 grant execute on function jobforge.id_tail() to jf_fn;
 
-create function jobforge.inspect_leader() returns TABLE(holder text, term bigint, leads boolean, expires_at timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
-alter function jobforge.inspect_leader() owner to jf_sys;
-grant execute on function jobforge.inspect_leader() to jf_operator;
-
 create function jobforge.is_known(p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_dedupe_key text) returns boolean language sql stable;
 alter function jobforge.is_known(uuid, text, text, uuid, text) owner to jf_fn;
 
@@ -1186,6 +1183,9 @@ grant execute on function jobforge.lane_crowd(uuid, text, text, integer) to jf_f
 create function jobforge.lane_rates(p_tenant_id uuid, p_queue text, p_now timestamp with time zone, OUT tenant_rate double precision, OUT queue_rate double precision) returns record language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.lane_rates(uuid, text, timestamp with time zone) owner to jf_sys;
 grant execute on function jobforge.lane_rates(uuid, text, timestamp with time zone) to jf_fn;
+
+create function jobforge.lane_tenants(p_queue text, p_type text) returns SETOF uuid language sql stable;
+alter function jobforge.lane_tenants(text, text) owner to jf_sys;
 
 create function jobforge.large_payload_problem(p_payload jsonb) returns text language plpgsql immutable;
 alter function jobforge.large_payload_problem(jsonb) owner to jf_fn;
@@ -1237,6 +1237,9 @@ grant execute on function jobforge.list_definitions(integer, text) to jf_operato
 create function jobforge.list_forgotten_pauses(p_age interval DEFAULT '1 day'::interval, p_limit integer DEFAULT 100) returns TABLE(kind text, name text, reason text, author text, paused_at timestamp with time zone, until timestamp with time zone, waits_since timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_forgotten_pauses(interval, integer) owner to jf_sys;
 grant execute on function jobforge.list_forgotten_pauses(interval, integer) to jf_operator;
+
+create function jobforge.list_is_fresh(p_gate jobforge.claim_gate, p_now timestamp with time zone) returns boolean language sql stable;
+alter function jobforge.list_is_fresh(jobforge.claim_gate, timestamp with time zone) owner to jf_sys;
 
 create function jobforge.list_jobs(p_tenant_id uuid, p_statuses text[] DEFAULT NULL::text[], p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_source text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor uuid DEFAULT NULL::uuid, p_budget_ms integer DEFAULT 500) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, max_attempts integer, source text, correlation_id text, tags jsonb, error text, next_cursor uuid, complete boolean) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_jobs(uuid, text[], text, text, text, timestamp with time zone, timestamp with time zone, integer, uuid, integer) owner to jf_fn;

@@ -91,7 +91,7 @@ pub const BULK: Metric = metric(
     Workload::W2,
     "bulk enqueue",
     "jobs/s",
-    &[bound(GRAPHILE, Limit::AtLeast(2.0)), bound(RAW, Limit::AtLeast(0.4))],
+    &[bound(GRAPHILE, Limit::AtLeast(2.0))],
 );
 pub const DRAIN: Metric = metric(
     Workload::W3,

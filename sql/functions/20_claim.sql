@@ -88,7 +88,7 @@ begin
       v_stage := 'turn';
     elsif v_stage = 'turn' then
       -- Others may hold what a turn had: an answer is not short for that.
-      exit when v_turn.everybody or v_rounds = 0;
+      exit when (v_turn.everybody and v_turn.listed is not true) or v_rounds = 0;
       v_rounds := v_rounds - 1;
       v_turn := jobforge.take_turns(v_gate, v_session.tenant_id, v_turn, v_left, v_marks, v_now);
       v_seen := v_seen or v_turn.seen;

@@ -5,18 +5,18 @@ create or replace function jobforge.find_job(p_tenant_id uuid, p_job_id uuid)
 returns table (
   id uuid, type text, queue text, priority integer, status text, run_at timestamptz, created_at timestamptz,
   started_at timestamptz, finished_at timestamptz, attempt integer, failures integer, deaths integer, max_attempts integer,
-  retention text, dedupe_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text,
+  retention text, dedupe_key text, concurrency_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text,
   created_by text, parent_id uuid, worker_no integer, cancel_requested boolean, error text, payload jsonb, result jsonb)
 language sql stable
 as $$
   select j.id, j.type, j.queue, j.priority::integer, j.status, j.run_at, j.created_at, j.started_at, j.finished_at, j.fence,
-    j.failures, j.deaths::integer, j.max_attempts::integer, j.retention, j.dedupe_key, j.correlation_id, j.traceparent,
+    j.failures, j.deaths::integer, j.max_attempts::integer, j.retention, j.dedupe_key, j.concurrency_key, j.correlation_id, j.traceparent,
     j.tags, j.source, j.source_ref, j.created_by, j.parent_id, j.worker_no, j.cancel_at is not null, j.error, j.payload,
     null::jsonb
   from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = p_job_id
   union all
   select h.id, h.type, h.queue, h.priority::integer, h.status, h.run_at, h.created_at, h.started_at, h.finished_at, h.fence,
-    h.failures, h.deaths::integer, h.max_attempts::integer, h.retention, h.dedupe_key, h.correlation_id, h.traceparent,
+    h.failures, h.deaths::integer, h.max_attempts::integer, h.retention, h.dedupe_key, h.concurrency_key, h.correlation_id, h.traceparent,
     h.tags, h.source, h.source_ref, h.created_by, h.parent_id, h.worker_no, false, h.error, h.payload, h.result
   from jobforge.job_history h where h.tenant_id = p_tenant_id and h.id = p_job_id
 $$;
@@ -26,7 +26,7 @@ create or replace function jobforge.get_job(p_tenant_id uuid, p_job_id uuid)
 returns table (
   id uuid, type text, queue text, priority integer, status text, run_at timestamptz, created_at timestamptz,
   started_at timestamptz, finished_at timestamptz, attempt integer, failures integer, deaths integer, max_attempts integer,
-  retention text, dedupe_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text,
+  retention text, dedupe_key text, concurrency_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text,
   created_by text, parent_id uuid, worker_id text, cancel_requested boolean, error text, payload jsonb, result jsonb,
   progress_percent real, progress_message text)
 language plpgsql stable security definer
@@ -37,7 +37,7 @@ begin
   perform jobforge.require_tenant(p_tenant_id);
   return query
   select f.id, f.type, f.queue, f.priority, f.status, f.run_at, f.created_at, f.started_at, f.finished_at, f.attempt,
-    f.failures, f.deaths, f.max_attempts, f.retention, f.dedupe_key, f.correlation_id, f.traceparent, f.tags, f.source,
+    f.failures, f.deaths, f.max_attempts, f.retention, f.dedupe_key, f.concurrency_key, f.correlation_id, f.traceparent, f.tags, f.source,
     f.source_ref, f.created_by, f.parent_id, w.worker_id, f.cancel_requested, f.error, f.payload, f.result, p.percent, p.message
   from jobforge.find_job(p_tenant_id, p_job_id) as f
   left join jobforge.workers w on w.no = f.worker_no

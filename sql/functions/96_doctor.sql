@@ -3,20 +3,6 @@
 -- Everything here looks and changes nothing, and looks at no more rows than limits allow or a bound says, so that it may be
 -- asked at any load.
 
-create or replace function jobforge.inspect_leader()
-returns table (holder text, term bigint, leads boolean, expires_at timestamptz)
-language plpgsql stable security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_now timestamptz := jobforge.clock();
-begin
-  return query select l.holder, l.term, l.expires_at > v_now, l.expires_at from jobforge.leader l;
-end
-$$;
-comment on function jobforge.inspect_leader() is 'Who leads, or led last, under which term, and until when.';
-grant execute on function jobforge.inspect_leader() to jf_operator;
-
 create or replace function jobforge.list_stuck_leases(p_overdue interval default '30 seconds', p_limit integer default 100)
 returns table (lease_id uuid, worker_id text, host text, expires_at timestamptz, jobs integer)
 language plpgsql stable security definer

@@ -109,7 +109,8 @@ create type jobforge.claim_gate as (
 -- Whose turn it is: the tenants with the quanta they may take, who of them took all of it, and at whom the next claim begins (who is owed part of
 -- its visit, or else after whom).
 create type jobforge.claim_turn as (
-  at uuid, owed integer, tenants uuid[], quanta integer[], hungry uuid[], everybody boolean, seen boolean, rooms jsonb
+  at uuid, owed integer, tenants uuid[], quanta integer[], hungry uuid[], everybody boolean, listed boolean, seen boolean,
+  rooms jsonb
 );
 grant usage on type jobforge.claim_gate, jobforge.claim_turn to jf_sys;
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
+use futures_util::stream::{self, StreamExt};
 use jobforge_core::{Definition, NewJob, Tenant, migrate, rpc};
 use jobforge_worker::{Context as JobContext, Outcome, Worker, WorkerConfig};
 use serde::Deserialize;
@@ -27,7 +28,8 @@ use crate::pickup::{PickupPlan, Recorder, pace};
 
 /// The type of every job the worker runs.
 pub const TYPE: &str = "bench.noop";
-const BULK_ROWS: usize = 2_000;
+const BULK_ROWS: usize = 1_000;
+const PIPELINED: usize = 2;
 const ENQUEUE_JOBS: &str = "enqueue_jobs";
 /// What no user may do: rows copied into the jobs' own table past every function, the limit of what enqueuing in bulk
 /// could be with these columns and indexes.
@@ -76,7 +78,7 @@ impl Contender for JobForge {
                 "worker at its defaults: {} slots, claims of at most {}, reports of at most {}, lease {} s",
                 worker.slots, worker.claim_max, worker.report_group, worker.lease_seconds
             ),
-            format!("bulk: enqueue_jobs, {BULK_ROWS} rows a call"),
+            format!("bulk: enqueue_jobs, {BULK_ROWS} rows a call, {PIPELINED} calls under way on one connection"),
             "finished jobs kept in job_history".to_owned(),
         ]
     }
@@ -121,12 +123,12 @@ impl Contender for JobForge {
             return self.bare_copy(bulk).await;
         }
         let jobs = vec![job(bulk.payload); BULK_ROWS.min(bulk.jobs)];
-        let mut left = bulk.jobs;
-        while left > 0 {
-            let rows = left.min(jobs.len());
-            let answers = rpc::enqueue_jobs(&self.producers[0], self.tenant, &jobs[..rows]).await?;
-            ensure!(answers.iter().all(Result::is_ok), "a job of the batch was refused");
-            left -= rows;
+        let sizes = (0..bulk.jobs).step_by(jobs.len()).map(|at| jobs.len().min(bulk.jobs - at));
+        // Pipelined: the next batch is on its way while the server works on this one.
+        let calls = sizes.map(|rows| rpc::enqueue_jobs(&self.producers[0], self.tenant, &jobs[..rows]));
+        let mut answers = stream::iter(calls).buffered(PIPELINED);
+        while let Some(answers) = answers.next().await {
+            ensure!(answers?.iter().all(Result::is_ok), "a job of the batch was refused");
         }
         Ok(())
     }

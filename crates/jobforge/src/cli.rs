@@ -169,6 +169,9 @@ pub(crate) struct EnqueueArgs {
     /// A living job of the same key is the answer instead of a new one
     #[arg(long, value_name = "KEY")]
     pub(crate) dedupe_key: Option<String>,
+    /// Beside jobs of the same key it runs only as far as its definition allows: one at a time
+    #[arg(long, value_name = "KEY")]
+    pub(crate) concurrency_key: Option<String>,
     /// How many such jobs
     #[arg(long, default_value_t = 1, value_name = "N", conflicts_with_all = ["idempotency_key", "dedupe_key"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]

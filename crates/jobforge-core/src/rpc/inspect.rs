@@ -12,17 +12,6 @@ use super::pause::PauseKind;
 use super::wire::Columns;
 use crate::error::Error;
 
-/// Who leads, or led last.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Leader {
-    /// Its name; empty before the first one.
-    pub holder: String,
-    /// Its term.
-    pub term: i64,
-    /// Whether it leads now.
-    pub leads: bool,
-}
-
 /// A lease that ran out and was not reaped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StuckLease {
@@ -68,15 +57,6 @@ pub struct ForgottenPause {
     pub paused_at: Timestamp,
     /// Since when the oldest job waits.
     pub waits_since: Timestamp,
-}
-
-/// Who leads, or led last.
-pub async fn inspect_leader<C: GenericClient>(c: &C) -> Result<Leader, Error> {
-    const OPERATION: &str = "inspect_leader";
-    let sql = "select l.holder, l.term, l.leads from jobforge.inspect_leader() as l";
-    let row = c.query_typed_one(sql, &[]).await.map_err(|error| Error::call(OPERATION, error))?;
-    let mut columns = Columns::of(OPERATION, &row);
-    Ok(Leader { holder: columns.take()?, term: columns.take()?, leads: columns.take()? })
 }
 
 /// Leases that ran out longer ago than this and were not reaped, the longest first.

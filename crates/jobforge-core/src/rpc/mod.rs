@@ -65,8 +65,7 @@ pub use explain::{Reason, explain_job};
 pub use fail::{AttemptEnd, Class, Failed, Failure, fail_job, fail_jobs};
 pub use heartbeat::{Beat, heartbeat};
 pub use inspect::{
-    ForgottenPause, Leader, Starved, StuckLease, inspect_leader, list_forgotten_pauses, list_starved,
-    list_stuck_leases,
+    ForgottenPause, Starved, StuckLease, list_forgotten_pauses, list_starved, list_stuck_leases,
 };
 pub use job::{JobRef, Locator, Payload, Verdict};
 pub use lead::{Leadership, lead, resign};

@@ -44,6 +44,8 @@ pub struct Job {
     pub retention: String,
     /// What no other living job has.
     pub dedupe_key: Option<String>,
+    /// Beside how many jobs of this key it may run, its definition says.
+    pub concurrency_key: Option<String>,
     /// What ties it to other records.
     pub correlation_id: Option<String>,
     /// The trace it belongs to.
@@ -198,7 +200,7 @@ pub async fn get_job<C: GenericClient>(c: &C, tenant: Uuid, id: Uuid) -> Result<
         .query_typed_one(
             "with t as materialized (select set_config('app.tenant_id', $1::text, true) as tenant)
              select j.id, j.type, j.queue, j.priority, j.status, j.run_at, j.created_at, j.started_at,
-               j.finished_at, j.attempt, j.failures, j.deaths, j.max_attempts, j.retention, j.dedupe_key,
+               j.finished_at, j.attempt, j.failures, j.deaths, j.max_attempts, j.retention, j.dedupe_key, j.concurrency_key,
                j.correlation_id, j.traceparent, j.tags, j.source, j.source_ref, j.created_by, j.parent_id,
                j.worker_id, j.cancel_requested, j.error, j.payload, j.result, j.progress_percent,
                j.progress_message
@@ -278,6 +280,7 @@ fn read_job(columns: &mut Columns<'_>) -> Result<Job, Error> {
         max_attempts: columns.take()?,
         retention: columns.take()?,
         dedupe_key: columns.take()?,
+        concurrency_key: columns.take()?,
         correlation_id: columns.take()?,
         traceparent: columns.take()?,
         tags: columns.json_opt()?,

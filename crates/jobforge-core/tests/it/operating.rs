@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use jobforge_core::rpc::{
-    inspect_leader, lead, list_definitions, list_forgotten_pauses, list_pauses, list_starved,
-    list_stuck_leases, list_tenants, pause, resume, upsert_definition, upsert_tenant,
+    lead, list_definitions, list_forgotten_pauses, list_pauses, list_starved, list_stuck_leases,
+    list_tenants, pause, resume, system_state, upsert_definition, upsert_tenant,
 };
 use jobforge_core::{Clear, Code, Definition, NewPause, PauseKind, Tenant};
 use jobforge_testkit::{NOOP, OTHER, TENANT_A, TENANT_B};
@@ -165,10 +165,10 @@ async fn an_examination_finds_stuck_leases_starved_work_and_forgotten_pauses() {
     let story = Story::begin().await;
     let operator = &story.operator;
     let now = Duration::ZERO;
-    assert!(!inspect_leader(operator).await.unwrap().leads);
+    assert!(!system_state(operator, 1).await.unwrap().leads);
     let term = lead(operator, "me", 10).await.unwrap().term;
-    let leader = inspect_leader(operator).await.unwrap();
-    assert_eq!((leader.holder.as_str(), leader.term, leader.leads), ("me", term, true));
+    let state = system_state(operator, 1).await.unwrap();
+    assert_eq!((state.leader_holder.as_str(), state.leader_term, state.leads), ("me", term, true));
 
     let running = story.running().await;
     story.enqueue(&noop()).await;

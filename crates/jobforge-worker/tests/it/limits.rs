@@ -48,13 +48,13 @@ impl Story {
 
 /// Three run while nothing lets them go on; each that goes on lets one follow.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_workers_run_as_many_of_a_tenant_as_its_limit_allows() {
+async fn eight_workers_run_as_many_of_a_tenant_as_its_limit_allows() {
     let story = Story::begin().await;
     story.limit_tenant("p_max_in_flight => 3").await;
     let ids = story.enqueue_numbers(60).await;
     let (gauge, go_on) = (Arc::new(Gauge::default()), Arc::new(Semaphore::new(0)));
     let mut workers = Vec::new();
-    for _ in 0..2 {
+    for _ in 0..8 {
         let (gauge, go_on) = (gauge.clone(), go_on.clone());
         let handler = move |_: Context, _: Value| {
             let (gauge, go_on) = (gauge.clone(), go_on.clone());

@@ -49,6 +49,7 @@ fn new_job(args: EnqueueArgs) -> Result<NewJob> {
         run_at: args.run_at.or(args.delay.map(|delay| Timestamp::now() + delay)),
         idempotency_key: args.idempotency_key,
         dedupe_key: args.dedupe_key,
+        concurrency_key: args.concurrency_key,
         ..NewJob::raw(args.job_type, payload)
     })
 }

@@ -137,6 +137,7 @@ fn show(job: &Job, attempts: &[Attempt]) -> String {
     fact("worker", job.worker_id.clone());
     fact("progress", progress(job));
     fact("dedupe key", job.dedupe_key.clone());
+    fact("concurrency key", job.concurrency_key.clone());
     fact("correlation", job.correlation_id.clone());
     fact("payload", Some(job.payload.get().to_owned()));
     fact("result", job.result.as_ref().map(|result| result.get().to_owned()));

@@ -119,6 +119,9 @@ async fn a_payload_comes_from_a_file_or_from_stdin() {
     let made = cli.run(&["enqueue", "test.noop", "--payload", "@payload.json", "--json"]).json();
     let shown = cli.run(&["jobs", "show", id(&made), "--json"]).json();
     assert_eq!(shown["job"]["payload"]["from"], "file");
+    let keyed = cli.run(&["enqueue", "test.noop", "--concurrency-key", "account-7", "--json"]).json();
+    let shown = cli.run(&["jobs", "show", id(&keyed), "--json"]).json();
+    assert_eq!(shown["job"]["concurrency_key"], "account-7");
 
     let mut child = cli
         .command()

@@ -63,7 +63,6 @@ const WORK: &[&str] = &[
 /// The system's own.
 const OPERATE: &[&str] = &[
     "bind_login",
-    "inspect_leader",
     "lead",
     "list_definitions",
     "list_forgotten_pauses",

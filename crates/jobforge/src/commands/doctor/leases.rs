@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jobforge_core::Error;
-use jobforge_core::rpc::{inspect_leader, list_stuck_leases};
+use jobforge_core::rpc::{list_stuck_leases, system_state};
 use tokio_postgres::Client;
 
 use super::Check;
@@ -37,11 +37,11 @@ async fn look(client: &Client) -> Result<Check, Error> {
             local(lease.expires_at)
         )
     });
-    let leader = inspect_leader(client).await?;
-    let advice = if leader.leads {
+    let state = system_state(client, 1).await?;
+    let advice = if state.leads {
         format!(
             "{} leads but does not reap: look at its log, and for a session that keeps the lease locked",
-            leader.holder
+            state.leader_holder
         )
     } else {
         "nobody leads: run `jobforge schedule`, it takes them back".to_owned()
