@@ -28,6 +28,7 @@ begin
     rate_per_second = case when 'rate' <> all (p_clear) then coalesce(p_rate_per_second, t.rate_per_second) end,
     rate_burst = case when 'rate' <> all (p_clear) then coalesce(p_rate_burst, t.rate_burst) end,
     retention = case when 'retention' <> all (p_clear) then coalesce(p_retention, t.retention) end,
+    -- The greatest number: no claim has looked at the new limit yet (count_runs).
     limited_since = case when v_old.max_in_flight is null and p_max_in_flight is not null then '18446744073709551615'
       else t.limited_since end
   where t.id = p_tenant_id;

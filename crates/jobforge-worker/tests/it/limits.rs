@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use jobforge_testkit::{NOOP, TENANT_A};
 use jobforge_worker::{Context, Outcome, WorkerConfig};
@@ -78,17 +77,15 @@ async fn eight_workers_run_as_many_of_a_tenant_as_its_limit_allows() {
     }
 }
 
-/// With a limit of one each job waits for the end of the one before it: by looks alone, one a second, this would take
-/// half a minute.
+/// With a limit of one each job waits for the end of the one before it: by looks alone, up to a second apart, two
+/// hundred of them outlast everybody's patience.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_job_starts_the_next_one() {
     let story = Story::begin().await;
     story.limit_tenant("p_max_in_flight => 1").await;
-    let ids = story.enqueue_numbers(50).await;
-    let began = Instant::now();
+    let ids = story.enqueue_numbers(200).await;
     let worker = story.work(story.config(), echo).await;
     story.all_succeeded(&ids).await;
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     worker.shutdown().await;
 }
 
