@@ -1,7 +1,7 @@
 # The commands of this repository. Each target is a line or two; what needs more lives in scripts/ or xtask/.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint tidy snapshot bench bench-growth acceptance deny ci clean
+.PHONY: help build run test fmt lint tidy snapshot bench bench-growth acceptance deny ci clean
 
 # Debian keeps pgbouncer in /usr/sbin, which is not on an ordinary user's PATH; the tests start it by name.
 export PATH := $(PATH):/usr/sbin
@@ -28,6 +28,10 @@ test: ## All tests on real Postgres servers, doc tests, a smoke of each bench wo
 	cd bench && cargo nextest run
 	cargo xtask snapshot --check
 	@$(MAKE) --no-print-directory tidy
+
+fmt: ## Format every crate, the bench's own workspace too
+	cargo fmt --all
+	cargo fmt --manifest-path bench/Cargo.toml
 
 lint: ## Formatting and clippy, warnings are errors
 	cargo fmt --all --check

@@ -87,12 +87,8 @@ pub const SINGLE_1: Metric =
     metric(Workload::W1, "enqueue one by one, 1 connection", "jobs/s", SINGLE_BOUNDS);
 pub const SINGLE_10: Metric =
     metric(Workload::W1, "enqueue one by one, 10 connections", "jobs/s", SINGLE_BOUNDS);
-pub const BULK: Metric = metric(
-    Workload::W2,
-    "bulk enqueue",
-    "jobs/s",
-    &[bound(GRAPHILE, Limit::AtLeast(2.0))],
-);
+pub const BULK: Metric =
+    metric(Workload::W2, "bulk enqueue", "jobs/s", &[bound(GRAPHILE, Limit::AtLeast(2.0))]);
 pub const DRAIN: Metric = metric(
     Workload::W3,
     "drain",

@@ -78,7 +78,9 @@ impl Contender for JobForge {
                 "worker at its defaults: {} slots, claims of at most {}, reports of at most {}, lease {} s",
                 worker.slots, worker.claim_max, worker.report_group, worker.lease_seconds
             ),
-            format!("bulk: enqueue_jobs, {BULK_ROWS} rows a call, {PIPELINED} calls under way on one connection"),
+            format!(
+                "bulk: enqueue_jobs, {BULK_ROWS} rows a call, {PIPELINED} calls under way on one connection"
+            ),
             "finished jobs kept in job_history".to_owned(),
         ]
     }
