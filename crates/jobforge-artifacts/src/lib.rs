@@ -1,0 +1,1 @@
+//! Where payloads and results live that are too large for a row.

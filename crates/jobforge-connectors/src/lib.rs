@@ -1,0 +1,1 @@
+//! What a worker does without code: commands, connectors, and the one egress client they share.
