@@ -94,10 +94,10 @@ begin
         v_retention) as c
     ), inserted as (
       insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention, queue,
-        type, payload, correlation_id, traceparent, tags, source, source_ref, created_by, concurrency_key)
+        type, payload, correlation_id, traceparent, tags, source, source_ref, created_by, concurrency_key, keyed)
       select p_tenant_id, c.new_id, c.run_at, v_now, c.max_attempts, c.priority, c.run_at <= v_now, 'queued', c.retention,
         c.queue, c.type, c.payload, c.correlation_id, c.traceparent, c.tags, c.source, c.source_ref, p_created_by,
-        c.concurrency_key
+        c.concurrency_key, c.concurrency_key is not null
       from checked c where c.problem is null
     )
     select c.at, case when c.problem is null then c.new_id end, case when c.problem is null then 'queued' end, false,

@@ -62,11 +62,11 @@ begin
     while v_id is null loop
       insert into jobforge.jobs as j (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention,
         queue, type, payload, dedupe_key, correlation_id, traceparent, tags, source, source_ref, created_by,
-        concurrency_key)
+        concurrency_key, keyed)
       values (p_tenant_id, v_row.new_id, v_row.run_at, v_now, v_row.max_attempts, v_row.priority, v_row.run_at <= v_now,
         'queued', v_row.retention, v_row.queue, v_row.type, v_row.payload, v_row.dedupe_key, v_row.correlation_id,
         v_row.traceparent, v_row.tags, v_row.source, v_row.source_ref, p_created_by,
-        v_row.concurrency_key)
+        v_row.concurrency_key, v_row.concurrency_key is not null)
       on conflict (tenant_id, dedupe_key) where dedupe_key is not null and finished_at is null do nothing
       returning j.id into v_id;
       exit when v_id is not null;

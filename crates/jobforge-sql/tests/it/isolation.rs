@@ -17,6 +17,7 @@ mod rows;
 mod service;
 mod service_dead_letters;
 mod service_upkeep;
+mod soundness;
 mod tenant_setting;
 mod verdict;
 
@@ -76,6 +77,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("service", service::PROBES),
     ("service of dead letters", service_dead_letters::PROBES),
     ("service of upkeep", service_upkeep::PROBES),
+    ("soundness", soundness::PROBES),
 ];
 
 impl Site {
@@ -193,6 +195,7 @@ all_green! {
     those_who_may_are_served => "service",
     dead_letters_are_served => "service of dead letters",
     upkeep_is_served => "service of upkeep",
+    what_no_life_leads_to_is_not_stored => "soundness",
 }
 
 /// The probes share a database when they meet a mutant: that must not make them red.

@@ -79,7 +79,7 @@ async fn a_key_is_a_tenants_own(site: &Site) -> Verdict {
     let [mine, others] = site.held_in(queue).await?;
     let ids = [waiting(site, TENANT_A, queue).await?, waiting(site, TENANT_B, queue).await?];
     let count = format!(
-        "update jobforge.jobs set concurrency_key = 'k' where queue = '{queue}';
+        "update jobforge.jobs set concurrency_key = 'k', keyed = true where queue = '{queue}';
          insert into jobforge.limited_runs values
            ('key', '{TENANT_B}/k', '{TENANT_B}', '{}', '{}', {});",
         others.id, others.lease_id, others.fence

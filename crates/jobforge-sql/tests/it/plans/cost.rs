@@ -129,7 +129,7 @@ async fn a_claims_cost_does_not_grow_with_the_jobs_of_a_busy_key() {
     let mut read = Vec::new();
     for count in [1_000, 100_000] {
         fill(&admin, Jobs { count, tenants: 1, kind: NOOP, state: "ready" }).await;
-        let sql = "update jobforge.jobs set concurrency_key = 'busy' where status = 'queued'; analyze";
+        let sql = "update jobforge.jobs set concurrency_key = 'busy', keyed = true where status = 'queued'; analyze";
         admin.batch_execute(sql).await.expect("give them a key");
         if read.is_empty() {
             Watched::login(&db, WORKER)
