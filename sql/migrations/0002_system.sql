@@ -83,10 +83,7 @@ create table jobforge.leases (
   created_at  timestamptz not null,
   beat_at     timestamptz not null,
   expires_at  timestamptz not null,
-  constraint leases_pk primary key (id),
-  constraint leases_window_range check (window_size between 1 and 100000),
-  constraint leases_ttl_range check (ttl_seconds between 1 and 3600),
-  constraint leases_solo_window check (not solo or window_size = 1)
+  constraint leases_pk primary key (id)
 ) with (fillfactor = 50);
 create index leases_expiry on jobforge.leases (expires_at);
 
@@ -97,8 +94,7 @@ create table jobforge.lease_claims (
   claim_no   bigint not null default nextval('jobforge.claim_numbers'),
   tenant_ids uuid[] not null,
   job_ids    uuid[] not null,
-  constraint lease_claims_pk primary key (lease_id, claim_no),
-  constraint lease_claims_same_length check (cardinality(tenant_ids) = cardinality(job_ids))
+  constraint lease_claims_pk primary key (lease_id, claim_no)
 );
 
 -- Ids do not compress: they are stored as they are, out of line.
