@@ -1104,6 +1104,9 @@ alter function jobforge.group_dead_letters(uuid, text, text, timestamp with time
 grant execute on function jobforge.group_dead_letters(uuid, text, text, timestamp with time zone, timestamp with time zone, integer, integer) to jf_operator;
 grant execute on function jobforge.group_dead_letters(uuid, text, text, timestamp with time zone, timestamp with time zone, integer, integer) to jf_tenant;
 
+create function jobforge.hand_back(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone, OUT requeued integer, OUT queues text[], OUT run_ats timestamp with time zone[]) returns record language plpgsql volatile;
+alter function jobforge.hand_back(uuid, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
+
 create function jobforge.heartbeat(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[], p_through bigint DEFAULT NULL::bigint) returns TABLE(expires_at timestamp with time zone, tenant_id uuid, id uuid, problem text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) owner to jf_sys;
 grant execute on function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) to jf_worker;
@@ -1276,6 +1279,9 @@ alter function jobforge.login_tenant() owner to jf_sys;
 create function jobforge.look(p_worker_id text) returns TABLE(sentinel boolean, found_work boolean, next_due timestamp with time zone) language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.look(text) owner to jf_sys;
 grant execute on function jobforge.look(text) to jf_worker;
+
+create function jobforge.look_behind(p_queues text[], p_run_ats timestamp with time zone[]) returns void language sql volatile;
+alter function jobforge.look_behind(text[], timestamp with time zone[]) owner to jf_sys;
 
 create function jobforge.make_id(p_base bigint, p_tail text, p_position integer) returns uuid language sql immutable;
 alter function jobforge.make_id(bigint, text, integer) owner to jf_sys;
@@ -1454,9 +1460,6 @@ grant execute on function jobforge.release_jobs(uuid, uuid[], uuid[], integer[])
 create function jobforge.report_progress(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_percent real, p_message text DEFAULT ''::text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) owner to jf_sys;
 grant execute on function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) to jf_worker;
-
-create function jobforge.requeue(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone) returns integer language plpgsql volatile;
-alter function jobforge.requeue(uuid, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
 
 create function jobforge.require_age(p_age interval) returns void language plpgsql immutable;
 alter function jobforge.require_age(interval) owner to jf_sys;

@@ -9,6 +9,7 @@ mod claims;
 mod concurrency_keys;
 mod deaths;
 mod fairness;
+mod give_back;
 mod keys;
 mod late;
 mod limits;
