@@ -25,4 +25,5 @@ mod rates;
 mod settle;
 mod sleep;
 pub(crate) mod stage;
+mod two_operators;
 mod weights;
