@@ -177,9 +177,11 @@ async fn a_step_whose_session_was_killed_is_done_by_the_next() {
     assert_eq!(stage.step(operation, 1).await, "running 1/0 0/0");
     stage.other.begin().await;
     stage.other.query("select * from jobforge.cancel_job($1, $2)", &[&TENANT_A, &second]).await.unwrap();
-    let killed = step_waiting(&stage, operation, 10).await;
-    let pid = stage.count("select pid::bigint from pg_stat_activity where query like '%step_bulk%' and wait_event_type = 'Lock'");
-    stage.count(&format!("select pg_terminate_backend({})::integer::bigint", pid.await)).await;
+    let session = stage.an_app().await;
+    let pid = session.pid();
+    let params: Vec<Param> = vec![Box::new(TENANT_A), Box::new(operation), Box::new(10)];
+    let killed = session.spawn_blocked(STEP, params).await;
+    stage.count(&format!("select pg_terminate_backend({pid})::integer::bigint")).await;
     let (_, gone) = killed.finish().await;
     assert!(gone.is_err());
     stage.other.rollback().await;
