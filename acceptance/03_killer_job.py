@@ -3,12 +3,9 @@
 Two workers, restarted whenever they die, on leases of two seconds to keep the story short.
 """
 
-import subprocess
-
-from world import APP, OPERATOR, ROOT, TENANT, WORKER, Failed, check, figure, tell, wait_until
+from world import APP, OPERATOR, TENANT, WORKER, check, figure, tell, wait_until
 
 INNOCENTS, SLOTS, LEASE = 1000, 8, 2
-WORKER_PROGRAM = ROOT / "target/release/examples/aborting"
 # The killer stands behind the first 200 innocents.
 ENQUEUE = f"""select count(*) from jobforge.enqueue_jobs('{TENANT}',
     array(select case when n = 200 then 'story.killer' else 'story.innocent' end from generate_series(0, {INNOCENTS}) n),
@@ -17,16 +14,14 @@ STATE = "select status, deaths from jobforge.jobs where type = 'story.killer'"
 
 
 def killer_job(world):
-    build = ["cargo", "build", "--quiet", "--release", "-p", "jobforge-worker", "--example", "aborting"]
-    if subprocess.run(build, cwd=ROOT).returncode != 0:
-        raise Failed("the aborting worker does not compile")
+    program = world.example("jobforge-worker", "aborting")
     world.dev("--no-demo")
     app = world.url(APP)
     world.sql(world.url(OPERATOR), *(
         f"select jobforge.upsert_definition('story.{kind}', p_queue => 'story')" for kind in ("innocent", "killer")))
     world.sql(app, ENQUEUE, tenant=TENANT)
 
-    fleet = Fleet(world, world.url(WORKER))
+    fleet = Fleet(world, program, world.url(WORKER))
 
     def over():
         fleet.revive()
@@ -43,12 +38,12 @@ def killer_job(world):
 class Fleet:
     """Two workers and whoever watches over them."""
 
-    def __init__(self, world, url):
-        self.world, self.url, self.deaths = world, url, 0
+    def __init__(self, world, program, url):
+        self.world, self.program, self.url, self.deaths = world, program, url, 0
         self.workers = [self.start(), self.start()]
 
     def start(self):
-        return self.world.spawn("workers", WORKER_PROGRAM, LEASE, SLOTS, JOBFORGE_DATABASE_URL=self.url)
+        return self.world.spawn("workers", self.program, LEASE, SLOTS, JOBFORGE_DATABASE_URL=self.url)
 
     def revive(self):
         for place, worker in enumerate(self.workers):

@@ -92,6 +92,15 @@ class World:
     def log(self, name):
         return (self.dir / f"{name}.log").read_text(errors="replace")
 
+    def example(self, package, name):
+        """A program that only stories need, built as the executable was."""
+        profile = Path(JOBFORGE).resolve().parent.name
+        flags = ["--release"] if profile == "release" else []
+        build = ["cargo", "build", "--quiet", *flags, "-p", package, "--example", name]
+        if subprocess.run(build, cwd=ROOT).returncode != 0:
+            raise Failed(f"{name} does not compile")
+        return ROOT / "target" / ("release" if flags else "debug") / "examples" / name
+
     def jobforge(self, *arguments, url=None, **settings):
         """Runs a command of the executable to its end."""
         if url:

@@ -1101,6 +1101,9 @@ alter function jobforge.group_dead_letters(uuid, text, text, timestamp with time
 grant execute on function jobforge.group_dead_letters(uuid, text, text, timestamp with time zone, timestamp with time zone, integer, integer) to jf_operator;
 grant execute on function jobforge.group_dead_letters(uuid, text, text, timestamp with time zone, timestamp with time zone, integer, integer) to jf_tenant;
 
+create function jobforge.hand_back(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone, OUT requeued integer, OUT queues text[], OUT run_ats timestamp with time zone[]) returns record language plpgsql volatile;
+alter function jobforge.hand_back(uuid, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
+
 create function jobforge.heartbeat(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[], p_through bigint DEFAULT NULL::bigint) returns TABLE(expires_at timestamp with time zone, tenant_id uuid, id uuid, problem text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) owner to jf_sys;
 grant execute on function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) to jf_worker;
@@ -1274,6 +1277,9 @@ create function jobforge.look(p_worker_id text) returns TABLE(sentinel boolean, 
 alter function jobforge.look(text) owner to jf_sys;
 grant execute on function jobforge.look(text) to jf_worker;
 
+create function jobforge.look_behind(p_queues text[], p_run_ats timestamp with time zone[]) returns void language sql volatile;
+alter function jobforge.look_behind(text[], timestamp with time zone[]) owner to jf_sys;
+
 create function jobforge.make_id(p_base bigint, p_tail text, p_position integer) returns uuid language sql immutable;
 alter function jobforge.make_id(bigint, text, integer) owner to jf_sys;
 grant execute on function jobforge.make_id(bigint, text, integer) to jf_fn;
@@ -1423,8 +1429,8 @@ alter function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp w
 grant execute on function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) to jf_operator;
 grant execute on function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) to jf_tenant;
 
-create function jobforge.redrive_row(p_tenant_id uuid, p_job_id uuid, p_patch jsonb, p_max_attempts integer, p_dry_run boolean, p_now timestamp with time zone, OUT problem text, OUT before jsonb) returns record language plpgsql volatile;
-alter function jobforge.redrive_row(uuid, uuid, jsonb, integer, boolean, timestamp with time zone) owner to jf_fn;
+create function jobforge.redrive_row(p_tenant_id uuid, p_job_id uuid, p_patch jsonb, p_max_attempts integer, p_room integer, p_dry_run boolean, p_now timestamp with time zone, OUT problem text, OUT before jsonb) returns record language plpgsql volatile;
+alter function jobforge.redrive_row(uuid, uuid, jsonb, integer, integer, boolean, timestamp with time zone) owner to jf_fn;
 
 create function jobforge.redrive_rows(p_tenant_id uuid, p_operation_id uuid, p_job_ids uuid[], p_patch jsonb, p_max_attempts integer, p_now timestamp with time zone) returns TABLE(id uuid, verdict text, error_code text, error_reason text) language plpgsql volatile;
 alter function jobforge.redrive_rows(uuid, uuid, uuid[], jsonb, integer, timestamp with time zone) owner to jf_fn;
@@ -1451,9 +1457,6 @@ grant execute on function jobforge.release_jobs(uuid, uuid[], uuid[], integer[])
 create function jobforge.report_progress(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_percent real, p_message text DEFAULT ''::text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) owner to jf_sys;
 grant execute on function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) to jf_worker;
-
-create function jobforge.requeue(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone) returns integer language plpgsql volatile;
-alter function jobforge.requeue(uuid, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
 
 create function jobforge.require_age(p_age interval) returns void language plpgsql immutable;
 alter function jobforge.require_age(interval) owner to jf_sys;
@@ -1537,8 +1540,14 @@ alter function jobforge.retry_job(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.retry_job(uuid, uuid) to jf_operator;
 grant execute on function jobforge.retry_job(uuid, uuid) to jf_tenant;
 
+create function jobforge.revival_problem(p_job jobforge.jobs, p_room integer) returns text language sql stable;
+alter function jobforge.revival_problem(jobforge.jobs, integer) owner to jf_fn;
+
 create function jobforge.revive(p_job jobforge.jobs, p_payload jsonb, p_max_attempts integer, p_now timestamp with time zone) returns text language plpgsql volatile;
 alter function jobforge.revive(jobforge.jobs, jsonb, integer, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.room_to_wait(p_tenant_id uuid, p_now timestamp with time zone) returns integer language sql volatile;
+alter function jobforge.room_to_wait(uuid, timestamp with time zone) owner to jf_fn;
 
 create function jobforge.runs_of(p_kind text, p_name text) returns integer language sql volatile;
 alter function jobforge.runs_of(text, text) owner to jf_sys;
@@ -1621,9 +1630,6 @@ grant execute on function jobforge.tokens_now(uuid, text, text, double precision
 
 create function jobforge.trusted_marks(p_marks jsonb, p_queues text[], p_types text[], p_now timestamp with time zone) returns jobforge.claim_mark[] language plpgsql volatile;
 alter function jobforge.trusted_marks(jsonb, text[], text[], timestamp with time zone) owner to jf_sys;
-
-create function jobforge.twin_problem(p_job jobforge.jobs) returns text language sql stable;
-alter function jobforge.twin_problem(jobforge.jobs) owner to jf_fn;
 
 create function jobforge.undo_bulk(p_tenant_id uuid, p_operation_id uuid, p_limit integer DEFAULT 500) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.undo_bulk(uuid, uuid, integer) owner to jf_fn;

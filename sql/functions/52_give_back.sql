@@ -12,6 +12,7 @@ as $$
 declare
   v_now timestamptz := jobforge.clock();
   v_done integer[] := '{}';
+  v_back record;
 begin
   if p_job_ids is null then
     -- The worker is through with this lease: whatever is still on it, known to the worker or not, goes back.
@@ -20,9 +21,11 @@ begin
     end if;
     -- A claim that is still putting jobs on it ends first, and is seen below.
     perform from jobforge.leases l where l.id = p_lease_id for update;
-    perform jobforge.requeue(p_lease_id, h.tenant_ids, h.job_ids, v_now) from jobforge.held_jobs(p_lease_id) as h;
+    select b.* into v_back from jobforge.held_jobs(p_lease_id) as h
+    cross join lateral jobforge.hand_back(p_lease_id, h.tenant_ids, h.job_ids, v_now) as b;
     delete from jobforge.lease_claims c where c.lease_id = p_lease_id;
     delete from jobforge.leases l where l.id = p_lease_id;
+    perform jobforge.look_behind(v_back.queues, v_back.run_ats);
     return;
   end if;
   perform jobforge.require_columns(cardinality(p_job_ids), cardinality(p_tenant_ids), cardinality(p_fences));
@@ -37,8 +40,9 @@ begin
         for no key update) as j
     )
     select array_agg(m.at) into v_done from mine m;
-    perform jobforge.requeue(p_lease_id, array(select p_tenant_ids[i] from unnest(v_done) as i),
+    v_back := jobforge.hand_back(p_lease_id, array(select p_tenant_ids[i] from unnest(v_done) as i),
       array(select p_job_ids[i] from unnest(v_done) as i), v_now);
+    perform jobforge.look_behind(v_back.queues, v_back.run_ats);
   end if;
   return query select v.at, v.verdict
   from jobforge.verdicts(p_lease_id, p_tenant_ids, p_job_ids, p_fences, v_done, v_now) as v;
@@ -114,13 +118,13 @@ as $$
 $$;
 comment on function jobforge.held_jobs(uuid) is 'The jobs a lease still holds, in the order in which they were to start.';
 
-create or replace function jobforge.requeue(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamptz)
-returns integer
+create or replace function jobforge.hand_back(
+  p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamptz,
+  out requeued integer, out queues text[], out run_ats timestamptz[])
 language plpgsql volatile
 as $$
 declare
   v_places tid[];
-  v_requeued integer;
 begin
   -- A job asked to stop ends here; the others keep their place in the order.
   perform jobforge.apply_end(u.tenant_id, u.id, 'canceled', 'canceled before it started', null, p_now)
@@ -134,16 +138,28 @@ begin
     returning j.queue, j.run_at
   ), lowest as (
     select b.queue, min(b.run_at) as run_at, count(*) as jobs from back b group by b.queue
-  ), swept as (
-    update jobforge.sweeps s set low = least(s.low, l.run_at), swept_at = '-infinity'
-    from lowest l where s.queue = l.queue
   )
-  select sum(l.jobs) into v_requeued from lowest l;
-  if v_requeued > 0 and exists (select from jobforge.sleepers s where s.expires_at > p_now) then
+  select coalesce(sum(l.jobs), 0), array_agg(l.queue), array_agg(l.run_at) into requeued, queues, run_ats from lowest l;
+  if requeued > 0 and exists (select from jobforge.sleepers s where s.expires_at > p_now) then
     perform pg_notify('jobforge_wake', '');
   end if;
-  return coalesce(v_requeued, 0);
 end
 $$;
-comment on function jobforge.requeue(uuid, uuid[], uuid[], timestamptz) is
-  'Puts a lease''s jobs back where they stood, free, and lets the next claim look behind its position for them.';
+comment on function jobforge.hand_back(uuid, uuid[], uuid[], timestamptz) is
+  'Puts a lease''s jobs back where they stood, free; tells how many, and of each queue the earliest, for look_behind.';
+
+create or replace function jobforge.look_behind(p_queues text[], p_run_ats timestamptz[]) returns void
+language sql volatile
+as $$
+  -- In one order and as the last thing of a call: two who give back jobs of several queues would wait for each other.
+  with held as (
+    select s.queue, s.lanes from jobforge.sweeps s where s.queue = any (p_queues) order by s.queue, s.lanes for no key update
+  )
+  update jobforge.sweeps s set low = least(s.low, l.run_at), swept_at = '-infinity'
+  from held h
+  join (select u.queue, min(u.run_at) as run_at from unnest(p_queues, p_run_ats) as u(queue, run_at) group by u.queue) as l
+    on l.queue = h.queue
+  where s.queue = h.queue and s.lanes = h.lanes
+$$;
+comment on function jobforge.look_behind(text[], timestamptz[]) is
+  'Lets the next claim of these queues look behind its position, from these times on.';

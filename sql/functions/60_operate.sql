@@ -34,6 +34,7 @@ as $$
 declare
   v_now timestamptz;
   v_job jobforge.jobs;
+  v_problem text;
 begin
   perform jobforge.require_tenant(p_tenant_id);
   v_job := jobforge.hold_own_job(p_tenant_id, p_job_id, 'retry');
@@ -41,8 +42,11 @@ begin
     perform jobforge.refuse('JF008', 'job_' || v_job.status, format('job %s is %s: there is nothing to retry', p_job_id, v_job.status));
   end if;
   v_now := jobforge.clock();
-  if coalesce(jobforge.twin_problem(v_job), jobforge.revive(v_job, null, null, v_now)) is not null then
-    perform jobforge.refuse('JF008', 'dedupe_twin_alive', format('a living job has the dedupe key of job %s', p_job_id));
+  v_problem := coalesce(jobforge.revival_problem(v_job, jobforge.room_to_wait(p_tenant_id, v_now)),
+    jobforge.revive(v_job, null, null, v_now));
+  if v_problem is not null then
+    perform jobforge.refuse(split_part(v_problem, ':', 1), split_part(v_problem, ':', 2),
+      format('retry of job %s refused: %s', p_job_id, replace(split_part(v_problem, ':', 2), '_', ' ')));
   end if;
   perform pg_notify('jobforge_wake', '');
   perform jobforge.audit(p_tenant_id, 'retry', p_job_id, jsonb_build_object('was', v_job.status), v_now);

@@ -126,6 +126,7 @@ declare
   v_row record;
   v_end record;
   v_key text;
+  v_room integer := jobforge.room_to_wait(p_tenant_id, p_now);
   v_types text[] := '{}';
   v_queues text[] := '{}';
 begin
@@ -142,7 +143,7 @@ begin
                        where k.tenant_id = p_tenant_id and k.id = u.id offset 0) as j on true
     order by j.dedupe_key, u.id
   loop
-    v_end := jobforge.redrive_row(p_tenant_id, v_row.id, p_patch, p_max_attempts, p_operation_id is null, p_now);
+    v_end := jobforge.redrive_row(p_tenant_id, v_row.id, p_patch, p_max_attempts, v_room, p_operation_id is null, p_now);
     -- Of two dead letters with one key the first takes it: a dry run must say so too.
     if v_end.problem is null and p_operation_id is null and v_row.dedupe_key = v_key then
       v_end.problem := 'JF008:dedupe_twin_alive';
@@ -153,6 +154,7 @@ begin
     verdict := case when v_end.problem is not null then 'skipped' when p_operation_id is null then 'redrivable' else 'redriven' end;
     if v_end.problem is null then
       v_key := v_row.dedupe_key;
+      v_room := v_room - 1;
       v_types := v_types || v_row.type;
       v_queues := v_queues || v_row.queue;
     end if;
@@ -173,7 +175,7 @@ comment on function jobforge.redrive_rows(uuid, uuid, uuid[], jsonb, integer, ti
   'Redrives these jobs under an operation, each by itself, and notes what became of them; without one it only says what would.';
 
 create or replace function jobforge.redrive_row(
-  p_tenant_id uuid, p_job_id uuid, p_patch jsonb, p_max_attempts integer, p_dry_run boolean, p_now timestamptz,
+  p_tenant_id uuid, p_job_id uuid, p_patch jsonb, p_max_attempts integer, p_room integer, p_dry_run boolean, p_now timestamptz,
   out problem text, out before jsonb)
 language plpgsql volatile
 as $$
@@ -201,13 +203,13 @@ begin
   before := jsonb_build_object('status', v_job.status, 'failures', v_job.failures, 'deaths', v_job.deaths,
       'max_attempts', v_job.max_attempts, 'fence', v_job.fence, 'run_at', v_job.run_at, 'finished_at', v_job.finished_at)
     || case when p_patch is null then '{}' else jsonb_build_object('payload', v_job.payload) end;
-  problem := coalesce(v_new.problem, jobforge.twin_problem(v_job));
+  problem := coalesce(v_new.problem, jobforge.revival_problem(v_job, p_room));
   if problem is null and not p_dry_run then
     problem := jobforge.revive(v_job, v_new.document, p_max_attempts, p_now);
   end if;
 end
 $$;
-comment on function jobforge.redrive_row(uuid, uuid, jsonb, integer, boolean, timestamptz) is
+comment on function jobforge.redrive_row(uuid, uuid, jsonb, integer, integer, boolean, timestamptz) is
   'Redrives one job or tells why not (code:reason), and what it was.';
 
 create or replace function jobforge.state_problem(p_tenant_id uuid, p_job_id uuid) returns text
@@ -258,14 +260,33 @@ $$;
 comment on function jobforge.put_back(jobforge.jobs, jsonb, integer, timestamptz) is
   'The change of row behind revive: due now, a dead letter''s failures and deaths forgotten; a null payload stays.';
 
-create or replace function jobforge.twin_problem(p_job jobforge.jobs) returns text
+create or replace function jobforge.revival_problem(p_job jobforge.jobs, p_room integer) returns text
 language sql stable
 as $$
-  select 'JF008:dedupe_twin_alive' from jobforge.jobs t
-  where p_job.dedupe_key is not null and p_job.finished_at is not null and t.tenant_id = p_job.tenant_id
-    and t.dedupe_key = p_job.dedupe_key and t.finished_at is null
+  -- A dead letter comes back on the terms of an enqueue; what waits already keeps its place on any terms.
+  select case
+    when p_job.finished_at is null then null
+    when d.key is null then 'JF002:unknown_definition'
+    when not d.is_active then 'JF002:inactive_definition'
+    when p_job.dedupe_key is not null and exists (
+      select from jobforge.jobs t
+      where t.tenant_id = p_job.tenant_id and t.dedupe_key = p_job.dedupe_key and t.finished_at is null)
+      then 'JF008:dedupe_twin_alive'
+    when p_room <= 0 then 'JF005:max_pending'
+  end
+  from (values (1)) as one(row) left join jobforge.definitions d on d.key = p_job.type
 $$;
-comment on function jobforge.twin_problem(jobforge.jobs) is 'Whether a living job has the dedupe key of this dead letter.';
+comment on function jobforge.revival_problem(jobforge.jobs, integer) is
+  'Why a dead letter may not go back to work (code:reason): its type is switched off, a living job has its dedupe key, or p_room '
+  'says that no more may wait.';
+
+create or replace function jobforge.room_to_wait(p_tenant_id uuid, p_now timestamptz) returns integer
+language sql volatile
+as $$
+  select jobforge.pending_room(p_tenant_id, t.max_pending, p_now) from jobforge.tenants t
+  where t.id = p_tenant_id and t.max_pending is not null
+$$;
+comment on function jobforge.room_to_wait(uuid, timestamptz) is 'How many more jobs of the tenant may wait; null where nothing says.';
 
 create or replace function jobforge.close_redrive(p_tenant_id uuid, p_operation_id uuid, p_now timestamptz) returns void
 language plpgsql volatile

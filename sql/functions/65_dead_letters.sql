@@ -116,6 +116,11 @@ as $$
 declare
   -- The first line, of which no more is looked at than can matter. Under "C": the same in every database.
   v_text text collate "C" := lower(left(split_part(ltrim(p_error, E' \t\r\n'), E'\n', 1), 2000) collate "C");
+  -- A number of three digits behind a word that says so: the status of an answer, the code of an exit.
+  v_code constant text := '(\m(?:https?|status|statuscode|code)(?:/[0-9.]+)?(?:[[:space:]:=_-]*(?:status|code|error|was|is|of)\M)*'
+    || '[[:space:]:=_#([-]*)([1-5][0-9]{2})(?![[:alnum:]]|[.,:][0-9])';
+  v_kept text[];
+  v_one text;
 begin
   v_text := regexp_replace(v_text, '"[^"]*"|`[^`]*`|(?<![[:alnum:]])''[^'']*''(?![[:alnum:]])', '<text>', 'g');
   -- What may hold ids and numbers comes before them.
@@ -124,13 +129,20 @@ begin
   v_text := regexp_replace(v_text, '\m[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\M', '<uuid>', 'g');
   v_text := regexp_replace(v_text, '\m[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[t ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?)?'
     || '(?: ?(?:z|utc|[+-][0-9]{2}:?(?:[0-9]{2})?)(?![[:alnum:]]))?|\m[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?', '<time>', 'g');
+  -- Not found and out of order are two causes: codes stay, in their order.
+  v_kept := array(select m[2] from regexp_matches(v_text, v_code, 'g') as m);
+  v_text := regexp_replace(v_text, v_code, '\1<code>', 'g');
   -- One placeholder for hexadecimal and decimal: some hexadecimal numbers have no letter.
   v_text := regexp_replace(v_text, '\m(?:0x[0-9a-f]+|(?=[a-f]*[0-9])[0-9a-f]{8,})\M|-?[0-9]+(?:[.,:][0-9]+)*', '<n>', 'g');
+  foreach v_one in array v_kept loop
+    v_text := regexp_replace(v_text, '<code>', v_one);
+  end loop;
   return left(btrim(regexp_replace(v_text, '[[:space:]]+', ' ', 'g')), 200);
 end
 $$;
 comment on function jobforge.normal_error(text) is
-  'The first line of an error in lower case, with quoted texts, uuids, times, addresses, paths and numbers as placeholders.';
+  'The first line of an error in lower case, with quoted texts, uuids, times, addresses, paths and numbers as placeholders; '
+  'a code behind status, HTTP or code stays.';
 
 create or replace function jobforge.previous_dead_letters(
   p_tenant_id uuid, p_at timestamptz, p_id uuid, p_after timestamptz, p_before timestamptz, p_limit integer)

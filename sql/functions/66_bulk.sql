@@ -54,6 +54,7 @@ declare
   v_operation jobforge.bulk_operations;
   v_filter jobforge.job_filter;
   v_ids uuid[] := '{}';
+  v_ats timestamptz[] := '{}';
   v_row record;
   v_seen integer;
   v_looked integer := 0;
@@ -79,6 +80,7 @@ begin
       v_operation.position_id := v_row.id;
       if v_row.matched then
         v_ids := v_ids || v_row.id;
+        v_ats := v_ats || v_row.at;
         exit when cardinality(v_ids) = p_limit;
       end if;
     end loop;
@@ -93,6 +95,11 @@ begin
     from jobforge.cancel_rows(v_operation, v_filter.statuses, v_ids, v_now) as r;
   end if;
   v_operation.status := case when cardinality(v_ids) < p_limit and v_seen < 1000 then 'finished' else 'running' end;
+  if v_counts.total < cardinality(v_ids) then
+    v_operation.status := 'running';
+    v_operation.position_at := v_ats[v_counts.total];
+    v_operation.position_id := v_ids[v_counts.total];
+  end if;
   update jobforge.bulk_operations o
   set position_at = v_operation.position_at, position_id = v_operation.position_id, done = o.done + v_counts.done,
     skipped = o.skipped + v_counts.total - v_counts.done, status = v_operation.status,
@@ -189,11 +196,19 @@ language plpgsql volatile
 as $$
 #variable_conflict use_column
 declare
+  v_first constant uuid := p_job_ids[1];
   v_job jobforge.jobs;
   v_status text;
   v_problem text;
 begin
   foreach id in array p_job_ids loop
+    -- Only the first is waited for: reports take their jobs in an order of their own, and whoever holds jobs while it waits for
+    -- another could deadlock with them.
+    if id <> v_first then
+      perform from jobforge.jobs j where j.tenant_id = p_operation.tenant_id and j.id = cancel_rows.id for no key update skip locked;
+      exit when not found and exists (
+        select from jobforge.jobs j where j.tenant_id = p_operation.tenant_id and j.id = cancel_rows.id);
+    end if;
     -- What moved on between the look and the lock is no longer what the filter speaks of.
     select j.* into v_job from jobforge.jobs j where j.tenant_id = p_operation.tenant_id and j.id = cancel_rows.id
       and (p_statuses is null or j.status = any (p_statuses)) for no key update;
@@ -212,4 +227,5 @@ begin
 end
 $$;
 comment on function jobforge.cancel_rows(jobforge.bulk_operations, text[], uuid[], timestamptz) is
-  'Cancels these jobs under an operation, each by itself, and notes what became of them.';
+  'Cancels these jobs under an operation, each by itself, and notes what became of them. Ends before one that somebody else holds, '
+  'unless it is the first.';

@@ -66,6 +66,9 @@ declare
   v_lease jobforge.leases;
   v_held record;
   v_started integer;
+  v_back record;
+  v_queues text[] := '{}';
+  v_run_ats timestamptz[] := '{}';
 begin
   perform jobforge.require_limit(p_limit);
   perform jobforge.require_term(p_term);
@@ -78,12 +81,16 @@ begin
     v_started := least(v_lease.window_size, coalesce(cardinality(v_held.job_ids), 0));
     -- The buffer starts in claim order: what lies behind the window had not started, and goes back free.
     perform jobforge.bury(v_lease, v_held.tenant_ids[:v_started], v_held.job_ids[:v_started], v_now);
-    free := free + jobforge.requeue(v_lease.id, v_held.tenant_ids[v_started + 1:], v_held.job_ids[v_started + 1:], v_now);
+    v_back := jobforge.hand_back(v_lease.id, v_held.tenant_ids[v_started + 1:], v_held.job_ids[v_started + 1:], v_now);
+    free := free + v_back.requeued;
+    v_queues := v_queues || v_back.queues;
+    v_run_ats := v_run_ats || v_back.run_ats;
     deaths := deaths + v_started;
     leases := leases + 1;
     delete from jobforge.lease_claims c where c.lease_id = v_lease.id;
     delete from jobforge.leases l where l.id = v_lease.id;
   end loop;
+  perform jobforge.look_behind(v_queues, v_run_ats);
   next_expiry := (select min(l.expires_at) from jobforge.leases l);
   return next;
 end

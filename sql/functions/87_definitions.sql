@@ -31,6 +31,7 @@ begin
     v_new.retry_cap_ms := case p_retry_preset when 'quick' then 60000 when 'patient' then 1024000 else 3600000 end;
   end if;
   if v_new.max_in_flight is null and p_max_in_flight is not null then
+    -- The greatest number: no claim has looked at the new limit yet (count_runs).
     v_new.limited_since := '18446744073709551615';
   end if;
   update jobforge.definitions d

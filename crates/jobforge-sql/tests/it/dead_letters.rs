@@ -11,3 +11,4 @@ mod listing;
 mod patches;
 mod redrive;
 mod redrive_races;
+mod terms;

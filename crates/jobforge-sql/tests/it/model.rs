@@ -75,3 +75,17 @@ async fn the_tables_follow_the_model_thrown_afresh() {
     println!("JOBFORGE_MODEL_SEED={seed}");
     agrees(seed).await;
 }
+
+/// Whoever notifies holds, until the end of its commit, a lock that is one for the whole server: other databases' commits
+/// are waited for, and are no divergence.
+#[tokio::test]
+async fn commits_of_others_that_notify_fail_no_step() {
+    let db = migrated().await;
+    for _ in 0..16 {
+        let one = db.connect_super().await;
+        tokio::spawn(
+            async move { while one.batch_execute("select pg_notify('elsewhere', '')").await.is_ok() {} },
+        );
+    }
+    drive(&db, 4, 50, "60s").await.unwrap_or_else(|divergence| panic!("{divergence}"));
+}

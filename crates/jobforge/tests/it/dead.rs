@@ -1,12 +1,13 @@
 //! Dead letters from outside: looked at, put back to work, undone.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use jobforge_testkit::{APP, TestDb, WORKER};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{Cli, demo_db};
+use crate::{Cli, PATIENCE, demo_db};
 
 /// A database with dead letters: three of one cause, one of another.
 async fn graveyard() -> (TestDb, Cli, Cli) {
@@ -82,6 +83,37 @@ async fn a_group_is_counted_redriven_and_undone() {
     assert_eq!(worker.run(&["tick"]).stdout, "nothing was due\n");
     app.run(&["dead", "undo", &Uuid::now_v7().to_string()]).refused("JF007");
     assert_eq!(app.run(&["dead", "resume", operation, "--json"]).json()["status"], "undone");
+}
+
+#[tokio::test]
+async fn a_redrive_that_was_killed_is_resumed() {
+    let (db, app, _worker) = graveyard().await;
+    let (holder, admin) = (db.session().await, db.connect_super().await);
+    holder.begin().await;
+    holder.run("select from jobforge.jobs limit 1 for update").await;
+    let mut child = app.command().args(["dead", "redrive", "--all"]).spawn().unwrap();
+    let waits =
+        "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    let deadline = Instant::now() + PATIENCE;
+    let pid: i32 = loop {
+        if let Some(row) = admin.query_opt(waits, &[]).await.unwrap() {
+            break row.get(0);
+        }
+        assert!(Instant::now() < deadline, "the redrive did not come to its first step");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // What the server does once it notices that nobody listens any more.
+    admin.query_one("select pg_terminate_backend($1, 10000)", &[&pid]).await.unwrap();
+    holder.rollback().await;
+
+    assert_eq!(list(&app, &[]).len(), 4, "nothing is half done");
+    let operations = app.run(&["dead", "operations", "--json"]).json();
+    assert_eq!((&operations[0]["status"], &operations[0]["matched"]), (&"running".into(), &4.into()));
+    let done = app.run(&["dead", "resume", operations[0]["id"].as_str().unwrap(), "--json"]).json();
+    assert_eq!((&done["status"], &done["done"]), (&"finished".into(), &4.into()));
+    assert_eq!(list(&app, &[]).len(), 0);
 }
 
 #[tokio::test]

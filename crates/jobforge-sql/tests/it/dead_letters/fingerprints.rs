@@ -66,6 +66,22 @@ const NORMAL: &[(&str, &[&str])] = &[
         ],
     ),
     ("took <n>ms in worker<n>", &["took 30ms in worker12", "took 1.5ms in worker3"]),
+    ("http status 404 not found", &["HTTP status 404 not found", "http  status 404 Not Found"]),
+    ("http status 500 not found", &["HTTP status 500 not found"]),
+    (
+        "<url> answered with status code: 503.",
+        &[
+            "https://a.example/500 answered with status code: 503.",
+            "http://b.example answered with Status Code: 503.",
+        ],
+    ),
+    ("http/<n> 429 after <n> ms", &["HTTP/1.1 429 after 250 ms", "HTTP/2 429 after 7 ms"]),
+    ("status_code=502, then statuscode: 504", &["status_code=502, then StatusCode: 504"]),
+    ("exit code 137 of process <n>", &["exit code 137 of process 200", "exit code 137 of process 31"]),
+    // What only looks like one: too long, too short, no such class, a unit behind it, a fraction, no word before it.
+    ("error code <n>", &["error code 23505", "error code 42", "error code 601", "error code 404.5"]),
+    ("status <n>ms", &["status 404ms", "status 20ms"]),
+    ("barcode <n> gave <n>", &["barcode 404 gave 500", "barcode 1 gave 200"]),
     ("first line", &["first line\nsecond line 1", "  \n first   line\nother"]),
     ("", &["", "\n\n"]),
 ];

@@ -180,3 +180,68 @@ async fn a_redrive_holds_up_no_job_that_it_skips() {
     assert_eq!(claimed[0].id, waiting);
     stage.app.commit().await;
 }
+
+/// Two people who see the same cause and act: each letter goes back once, and the second is told so.
+#[tokio::test]
+async fn two_redrives_of_one_group_redrive_each_letter_once() {
+    let stage = Stage::set().await;
+    let ids = [stage.dead().await, stage.dead().await, stage.dead().await];
+    let sql = "select fingerprint from jobforge.group_dead_letters($1)";
+    let group: String = stage.app.query(sql, &[&TENANT_A]).await.unwrap()[0].get(0);
+    let sql = "select id, concat_ws(' ', verdict, nullif(error_code, ''), nullif(error_reason, ''))
+        from jobforge.redrive_jobs($1, p_fingerprint => $2) where id is not null order by id";
+    stage.app.begin().await;
+    assert_eq!(stage.app.query(sql, &[&TENANT_A, &group]).await.unwrap().len(), 3);
+    let params: Vec<Param> = vec![Box::new(TENANT_A), Box::new(group.clone())];
+    let second = stage.an_app().await.spawn_blocked(sql, params).await;
+    stage.app.commit().await;
+    let late = "skipped JF008 job_queued".to_owned();
+    assert_eq!(ended(second).await, ids.map(|id| (id, late.clone())));
+    assert_eq!(claim(stage.worker.client(), "w1", 10).await.unwrap().len(), 3);
+}
+
+const PRUNE: &str = "select dead_letters from jobforge.prune($1)";
+
+/// A letter that is being forgotten is waited for, and is not there any more.
+#[tokio::test]
+async fn a_redrive_that_meets_the_end_of_retention_is_told_that_the_job_is_unknown() {
+    let stage = Stage::set().await;
+    stage.definition(NOOP, "p_dead_retention => 'day'").await;
+    let (old, young) = (stage.dead().await, stage.dead().await);
+    stage
+        .meddle(
+            "update jobforge.jobs set finished_at = finished_at - interval '2 days' where id = $1",
+            &[&old],
+        )
+        .await;
+    stage.operator.begin().await;
+    let pruned = stage.operator.query(PRUNE, &[&stage.term]).await.unwrap();
+    assert_eq!(pruned[0].get::<_, i32>(0), 1);
+    let redrive = redrive_waiting(&stage, &[old, young]).await;
+    stage.operator.commit().await;
+    assert_eq!(ended(redrive).await, [(old, "skipped JF007 job_unknown".into()), (young, "redriven".into())]);
+    let notes = "select count(*) from jobforge.attempts a where not exists (select from jobforge.jobs j where j.id = a.job_id)";
+    assert_eq!(stage.count(notes).await, 0);
+}
+
+/// The other way round: what is being redriven is no longer past its time.
+#[tokio::test]
+async fn retention_passes_by_a_letter_that_is_being_redriven() {
+    let stage = Stage::set().await;
+    stage.definition(NOOP, "p_dead_retention => 'day'").await;
+    let old = stage.dead().await;
+    stage
+        .meddle(
+            "update jobforge.jobs set finished_at = finished_at - interval '2 days' where id = $1",
+            &[&old],
+        )
+        .await;
+    stage.app.begin().await;
+    redrive_open(&stage, &[old]).await;
+    stage.operator.run("set lock_timeout = '10s'").await;
+    let pruned = async || stage.operator.query(PRUNE, &[&stage.term]).await.unwrap()[0].get::<_, i32>(0);
+    assert_eq!(pruned().await, 0);
+    stage.app.commit().await;
+    assert_eq!(pruned().await, 0);
+    assert_eq!(stage.told(old).await, "queued 1/0/0");
+}

@@ -1,5 +1,6 @@
 //! What applications do: enqueue with and without keys, cancel, retry, redrive, reschedule.
 
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::KINDS;
@@ -50,21 +51,16 @@ impl Run {
             return Ok(Step::Skipped);
         }
         let waits = wish.key.is_some_and(|key| self.machine.is_taken(track, &Lock::Key(tenant, kind, key)));
-        let answer = self.wires[track]
-            .ask(
-                FULL,
-                &[
-                    &tenant,
-                    &KINDS[kind],
-                    &format!("{{\"n\": {}}}", wish.payload),
-                    &wish.priority,
-                    &wish.run_at,
-                    &wish.key.map(|key| format!("k{key}")),
-                    &wish.dedupe.map(|key| format!("d{key}")),
-                    &wish.concurrency.map(|key| format!("c{key}")),
-                ],
-            )
-            .await;
+        let (payload, [key, dedupe, concurrency]) = (
+            format!("{{\"n\": {}}}", wish.payload),
+            [(wish.key, 'k'), (wish.dedupe, 'd'), (wish.concurrency, 'c')]
+                .map(|(key, sort)| key.map(|key| format!("{sort}{key}"))),
+        );
+        let params: [&(dyn ToSql + Sync); 8] =
+            [&tenant, &KINDS[kind], &payload, &wish.priority, &wish.run_at, &key, &dedupe, &concurrency];
+        let wire = &mut self.wires[track];
+        let answer =
+            if waits { wire.ask_briefly(FULL, &params).await } else { wire.ask(FULL, &params).await };
         if waits {
             // Another transaction's key: this one waits for its end, and gives up at its lock timeout.
             self.counts.blocked += 1;

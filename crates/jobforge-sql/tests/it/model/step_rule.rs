@@ -28,7 +28,7 @@ impl Run {
             _ if away => format!("select jobforge.resume('tenant', '{tenant}')"),
             _ => format!("select jobforge.pause('tenant', '{tenant}')"),
         };
-        match self.wires[track].ask(&sql, &[]).await {
+        match self.wires[track].ask_briefly(&sql, &[]).await {
             // A claim under way holds what it counts.
             Err(told) if told == "55P03" => return Ok(Step::Refused),
             answer => drop(answer?),

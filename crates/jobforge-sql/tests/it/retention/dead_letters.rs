@@ -140,6 +140,29 @@ async fn a_letter_that_somebody_is_retrying_stays() {
     }
 }
 
+/// Two leaders at once: the second passes by what the first is deleting, waits for the keys, and finds nothing left.
+#[tokio::test]
+async fn two_prunes_at_once_delete_each_letter_once() {
+    let stage = stage_of_classes().await;
+    at(&stage, "2031-03-05 10:00").await;
+    let letters = [die(&stage, TENANT_A, "keep.day").await, die(&stage, TENANT_B, "keep.day").await];
+    act_for(stage.app.client(), TENANT_A).await.unwrap();
+    let keyed = "select id from jobforge.enqueue_job($1, 'keep.day', p_idempotency_key => 'k')";
+    let keyed: Uuid = stage.app.query(keyed, &[&TENANT_A]).await.unwrap()[0].get(0);
+    stage.app.query("select * from jobforge.cancel_job($1, $2)", &[&TENANT_A, &keyed]).await.unwrap();
+    at(&stage, "2031-03-07 10:00").await;
+    let term = stage.lead("leader").await.unwrap();
+    let sql = "select dead_letters, keys from jobforge.prune($1)";
+    let counts = |rows: &[tokio_postgres::Row]| (rows[0].get::<_, i32>(0), rows[0].get::<_, i32>(1));
+    stage.operator.begin().await;
+    assert_eq!(counts(&stage.operator.query(sql, &[&term]).await.unwrap()), (2, 1));
+    let second = stage.db.session_at(&stage.db.url_as(crate::schema::OPERATOR, None)).await;
+    let second = second.spawn_blocked(sql, vec![Box::new(term)]).await;
+    stage.operator.commit().await;
+    assert_eq!(counts(&second.finish().await.1.unwrap()), (0, 0));
+    assert_eq!(rows_of(&stage, "jobs", &letters).await, 0);
+}
+
 #[tokio::test]
 async fn a_change_of_the_class_counts_for_letters_that_are_there() {
     let stage = stage_of_classes().await;

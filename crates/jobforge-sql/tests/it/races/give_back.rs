@@ -1,0 +1,66 @@
+//! Jobs of several queues that go back at once: whoever gives them back, the queues' positions are taken in one order.
+
+use jobforge_testkit::{Running, Session};
+
+use super::stage::Stage;
+use crate::schema::calls::{ClaimOptions, claim_with, enqueue_with};
+use crate::schema::{NOOP, OPERATOR, TENANT_A};
+
+/// A lease whose buffer holds a job of this queue behind the one that may have started.
+async fn lease(stage: &Stage, queue: &'static str) {
+    let extra = format!("p_queue => '{queue}'");
+    for _ in 0..2 {
+        enqueue_with(stage.app.client(), TENANT_A, NOOP, &extra).await.unwrap();
+    }
+    let o = ClaimOptions { queues: vec![queue], window: Some(1), ..ClaimOptions::default() };
+    assert_eq!(claim_with(stage.worker.client(), "w1", 2, o).await.unwrap().jobs.len(), 2);
+    stage.pass(1.0).await;
+}
+
+/// A queue's position, as a claim leaves it.
+async fn position(stage: &Stage, queue: &str) {
+    let sql = "insert into jobforge.sweeps (queue, lanes, swept_at, full_at, low, mark_at, mark_xid)
+        values ($1, 'lanes', jobforge.clock(), jobforge.clock(), jobforge.clock(), jobforge.clock(), '0')";
+    stage.meddle(sql, &[&queue]).await;
+}
+
+/// Holds a queue's position as a claim does that has swept and is not over.
+async fn sweeping(stage: &Stage, queue: &str) -> Session {
+    let session = stage.db.session().await;
+    session.begin().await;
+    session.query("select from jobforge.sweeps where queue = $1 for no key update", &[&queue]).await.unwrap();
+    session
+}
+
+/// A reaper of so many leases, which must wait.
+async fn reaping(stage: &Stage, limit: i32) -> Running {
+    let session = stage.db.session_at(&stage.db.url_as(OPERATOR, None)).await;
+    let sql = "select leases, free from jobforge.reap($1, $2)";
+    session.spawn_blocked(sql, vec![Box::new(stage.term), Box::new(limit)]).await
+}
+
+async fn taken_back(reaper: Running) -> (i32, i32) {
+    let (_, answer) = reaper.finish().await;
+    let row = &answer.unwrap()[0];
+    (row.get(0), row.get(1))
+}
+
+/// Leases end in no order of their queues: the first reaper comes to z before a, the second to a before z.
+#[tokio::test]
+async fn two_reapers_over_several_queues_wait_and_do_not_deadlock() {
+    let stage = Stage::set().await;
+    for queue in ["z", "m", "a", "a", "z"] {
+        lease(&stage, queue).await;
+    }
+    for queue in ["z", "m", "a"] {
+        position(&stage, queue).await;
+    }
+    stage.pass(31.0).await;
+    let sweep = sweeping(&stage, "m").await;
+    let first = reaping(&stage, 3).await;
+    let second = reaping(&stage, 2).await;
+    sweep.commit().await;
+    assert_eq!((taken_back(first).await, taken_back(second).await), ((3, 3), (2, 2)));
+    let behind = "select count(*) from jobforge.sweeps where swept_at = '-infinity'";
+    assert_eq!(stage.count(behind).await, 3, "the next claim of each looks behind its position");
+}
