@@ -123,7 +123,8 @@ begin
     return null;
   end if;
   v_marks := array(select m from jsonb_populate_recordset(null::jobforge.claim_mark, p_marks) as m);
-  foreach v_queue in array p_queues loop
+  -- In one order: two claims that note the first positions of the same queues wait for each other's rows.
+  foreach v_queue in array array(select distinct q from unnest(p_queues) as q order by q) loop
     v_low := jobforge.sweep(v_queue, md5(array(select y from unnest(p_types) as y order by y)::text), p_now);
     if v_low is not null then
       v_marks := array(

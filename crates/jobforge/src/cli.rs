@@ -88,7 +88,7 @@ pub(crate) struct DevArgs {
     /// Where the private Postgres and its logins live [default: ./.jobforge]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The address of the HTTP server
+    /// The address of an HTTP server; this version has none and refuses it
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
     /// Enqueue no demo jobs

@@ -58,7 +58,10 @@ pub(crate) async fn run(config: &Config, args: DeadArgs, output: Output) -> Resu
         DeadAction::Undo { id } => {
             let bulk = undo(&client, tenant, id).await?;
             output.answer(&bulk, || {
-                format!("{} are dead letters again, {} had started and were kept", bulk.undone, bulk.kept)
+                format!(
+                    "dead letters again: {}; kept, for they have started since: {}",
+                    bulk.undone, bulk.kept
+                )
             })?;
         }
         DeadAction::Operations { limit } => {

@@ -2,7 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::stage::{Stage, ids, rival_claim};
+use jobforge_testkit::{Param, Running};
+use serde_json::Value;
+use tokio_postgres::types::Json;
+
+use super::stage::{Stage, ids, mark_behind, rival_claim};
 use crate::schema::calls::{ClaimOptions, act_for, claim_with, enqueue_with};
 use crate::schema::{NOOP, OTHER, TENANT_A, TENANT_B};
 
@@ -121,4 +125,27 @@ async fn a_claim_takes_only_its_queues_and_types() {
     let got = claim_with(stage.worker.client(), "w1", 9, o).await.unwrap();
     assert_eq!(got.jobs.len(), 1);
     assert_eq!(got.jobs[0].kind, NOOP);
+}
+
+const SWEEPING: &str = "select id from jobforge.claim_jobs('w1', $1, '{test.noop}', 9, p_cursor => $2)";
+
+/// A claim from remembered positions that must wait: its queues have none noted yet.
+async fn sweeping(stage: &Stage, queues: &[&str], cursor: &Value) -> Running {
+    let queues: Vec<String> = queues.iter().map(|queue| (*queue).to_owned()).collect();
+    let params: Vec<Param> = vec![Box::new(queues), Box::new(Json(cursor.clone()))];
+    stage.a_worker().await.spawn_blocked(SWEEPING, params).await
+}
+
+#[tokio::test]
+async fn the_first_sweeps_of_the_same_queues_in_another_order_do_not_deadlock() {
+    let stage = Stage::set().await;
+    let cursor = mark_behind(&stage, &stage.running().await).await;
+    stage.worker.begin().await;
+    stage.worker.query(SWEEPING, &[&vec!["m"], &Json(&cursor)]).await.unwrap();
+    let first = sweeping(&stage, &["a", "m", "z"], &cursor).await;
+    let second = sweeping(&stage, &["z", "a"], &cursor).await;
+    stage.worker.commit().await;
+    for claim in [first, second] {
+        assert_eq!(claim.finish().await.1.unwrap().len(), 1, "nothing but the last row, and no error");
+    }
 }

@@ -1,10 +1,10 @@
-//! Keys a day past their job, and notes that a fault left without one.
+//! Keys a day past their job, notes that a fault left without one, and operations of long ago.
 
 use uuid::Uuid;
 
 use super::{Gone, at, claim_one, die, held, note, prune, prune_all, rows_of, stage_of_classes};
 use crate::races::stage::Stage;
-use crate::schema::calls::{complete, enqueue_with};
+use crate::schema::calls::{act_for, complete, enqueue_with};
 use crate::schema::{TENANT_A, TENANT_B};
 
 async fn keyed(stage: &Stage, kind: &str, key: &str) -> Uuid {
@@ -99,4 +99,22 @@ async fn notes_without_a_job_are_found_and_deleted_and_no_others() {
     }
     assert_eq!(rows_of(&stage, "job_progress", &[running.id]).await, 1);
     assert_eq!(prune_all(&stage, 1000).await, Gone::default());
+}
+
+/// Longer than any job that they are about.
+#[tokio::test]
+async fn operations_leave_after_400_days_with_what_they_noted() {
+    let stage = stage_of_classes().await;
+    at(&stage, "2031-03-05 10:00").await;
+    let letter = die(&stage, TENANT_A, "keep.year").await;
+    act_for(stage.app.client(), TENANT_A).await.unwrap();
+    let redrive = "select verdict from jobforge.redrive_jobs($1, array[$2::uuid])";
+    stage.app.query(redrive, &[&TENANT_A, &letter]).await.unwrap();
+    let left = "select (select count(*) from jobforge.bulk_operations) + (select count(*) from jobforge.bulk_results)";
+    for (time, wanted) in [("2032-04-08 10:00:00", 2), ("2032-04-08 10:00:01", 0)] {
+        at(&stage, time).await;
+        prune_all(&stage, 1000).await;
+        assert_eq!(stage.count(left).await, wanted, "at {time}");
+    }
+    assert_eq!(stage.told(letter).await, "queued 1/0/0", "the job itself stays");
 }
