@@ -1,6 +1,7 @@
 //! What a program prints: read always and to the end, so that it never waits for us; its last lines kept, its
 //! lines passed on while it runs, its amount bounded.
 
+use std::io::BufRead;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -134,12 +135,17 @@ struct Line {
 
 impl Line {
     fn push(&mut self, bytes: &[u8], mut whole: impl FnMut(&[u8])) {
-        let mut pieces = bytes.split(|byte| *byte == b'\n').peekable();
-        while let Some(piece) = pieces.next() {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let line = rest;
+            // The fast search for one byte; a slice cannot fail.
+            let length = rest.skip_until(b'\n').unwrap_or(line.len());
+            let piece = line[..length].strip_suffix(b"\n");
+            let (piece, ends) = piece.map_or((&line[..length], false), |piece| (piece, true));
             let room = LINE - self.begun.len();
             self.cut |= piece.len() > room;
             self.begun.extend_from_slice(&piece[..piece.len().min(room)]);
-            if pieces.peek().is_some() {
+            if ends {
                 self.pass(&mut whole);
             }
         }
