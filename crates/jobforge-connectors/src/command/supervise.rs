@@ -121,7 +121,7 @@ fn run(order: &Order, mut control: UnixStream, streams: Streams, reach: Reach) -
         });
     // Others of this user must not read the secrets in this memory.
     let _ = prctl::set_dumpable(false);
-    let answer = match launched {
+    match launched {
         Err(refusal) => {
             remove_directory(order);
             refuse(&mut control, &refusal)
@@ -138,8 +138,7 @@ fn run(order: &Order, mut control: UnixStream, streams: Streams, reach: Reach) -
             let _ = send(&mut control, &Event::Ended(ended));
             Ok(())
         }
-    };
-    answer
+    }
 }
 
 fn refuse(control: &mut UnixStream, refusal: &Refusal) -> io::Result<()> {
@@ -214,7 +213,7 @@ impl Program {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::Exited(pid, code)) if pid == self.pid => {
-                    self.status = Some(Status::Code(code))
+                    self.status = Some(Status::Code(code));
                 }
                 Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.pid => {
                     self.status = Some(Status::Signal(signal as i32));

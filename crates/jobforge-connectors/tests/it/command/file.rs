@@ -26,7 +26,7 @@ fn the_example_is_sound() {
 #[test]
 fn each_thing_wrong_is_refused_with_its_path() {
     let with = |field: &str| format!("[commands.\"a.b\"]\nprogram = \"/bin/sh\"\n{field}");
-    let mut cases = vec![
+    let cases = vec![
         ("namespace = \"off\"".to_owned(), "namespace: is not known"),
         ("namespaces = \"maybe\"".into(), "namespaces: must be one of \"auto\", \"require\", \"off\""),
         ("directory_root = \"here\"".into(), "directory_root: must be an absolute path"),
@@ -85,19 +85,32 @@ fn each_thing_wrong_is_refused_with_its_path() {
         ),
         ("x = ".into(), "the file: TOML parse error"),
     ];
-    if is_root() {
-        cases.push((with("user = \"no-such-user\""), "commands.\"a.b\".user: there is no user no-such-user"));
-        cases.push((
-            with("user = \"root\"\nlimits = { processes = 10 }"),
-            "commands.\"a.b\".limits.processes: has no effect",
-        ));
-    } else {
-        cases.push((with("user = \"nobody\""), "commands.\"a.b\".user: only a worker that is root"));
-    }
+    assert_each(&cases);
+}
+
+/// Each text has this problem and no other.
+fn assert_each(cases: &[(String, &str)]) {
     for (text, problem) in cases {
-        let found = problems(&text);
+        let found = problems(text);
         assert!(found.len() == 1 && found[0].starts_with(problem), "{text}\n{problem}\n{found:#?}");
     }
+}
+
+#[test]
+fn a_user_is_one_that_the_worker_can_drop_to() {
+    let with = |field: &str| format!("[commands.x]\nprogram = \"/bin/sh\"\n{field}");
+    let cases = if is_root() {
+        vec![
+            (with("user = \"no-such-user\""), "commands.x.user: there is no user no-such-user"),
+            (
+                with("user = \"root\"\nlimits = { processes = 10 }"),
+                "commands.x.limits.processes: has no effect",
+            ),
+        ]
+    } else {
+        vec![(with("user = \"nobody\""), "commands.x.user: only a worker that is root")]
+    };
+    assert_each(&cases);
 }
 
 #[test]
