@@ -120,6 +120,32 @@ alter type jobforge.job_filter add attribute finished_before timestamp with time
 grant usage on type jobforge.job_filter to jf_fn;
 grant usage on type jobforge.job_filter to public;
 
+create table jobforge.attempt_exits;
+alter table jobforge.attempt_exits owner to jf_owner;
+alter table jobforge.attempt_exits add column tenant_id uuid not null;
+alter table jobforge.attempt_exits add column job_id uuid not null;
+alter table jobforge.attempt_exits add column number integer not null;
+alter table jobforge.attempt_exits add column pid integer;
+alter table jobforge.attempt_exits add column exit_code integer;
+alter table jobforge.attempt_exits add column signal integer;
+alter table jobforge.attempt_exits add column at timestamp with time zone not null;
+alter table jobforge.attempt_exits add column stdout_tail text;
+alter table jobforge.attempt_exits add column stderr_tail text;
+alter table jobforge.attempt_exits add constraint attempt_exits_code_or_signal CHECK (((exit_code IS NULL) OR (signal IS NULL)));
+alter table jobforge.attempt_exits add constraint attempt_exits_code_range CHECK (((exit_code >= 0) AND (exit_code <= 255)));
+alter table jobforge.attempt_exits add constraint attempt_exits_pid_range CHECK ((pid > 0));
+alter table jobforge.attempt_exits add constraint attempt_exits_pk PRIMARY KEY (tenant_id, job_id, number);
+alter table jobforge.attempt_exits add constraint attempt_exits_signal_range CHECK (((signal >= 1) AND (signal <= 64)));
+alter table jobforge.attempt_exits enable, force row level security;
+create policy login_bound on jobforge.attempt_exits as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.attempt_exits for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.attempt_exits for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.attempt_exits for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.attempt_exits to jf_fn;
+grant delete, insert, select, update on table jobforge.attempt_exits to jf_sys;
+grant select on table jobforge.attempt_exits to jf_operator;
+grant select on table jobforge.attempt_exits to jf_tenant;
+
 create table jobforge.attempt_history partition by LIST (retention);
 alter table jobforge.attempt_history owner to jf_owner;
 alter table jobforge.attempt_history add column tenant_id uuid not null;
@@ -336,6 +362,66 @@ create policy fn_read on jobforge.definitions for select to jf_fn using (true);
 create policy sys_all on jobforge.definitions for all to jf_sys using (true) with check (true);
 grant delete, insert, select, update on table jobforge.definitions to jf_sys;
 grant select on table jobforge.definitions to jf_fn;
+
+create table jobforge.exit_history partition by LIST (retention);
+alter table jobforge.exit_history owner to jf_owner;
+alter table jobforge.exit_history add column tenant_id uuid not null;
+alter table jobforge.exit_history add column job_id uuid not null;
+alter table jobforge.exit_history add column number integer not null;
+alter table jobforge.exit_history add column pid integer;
+alter table jobforge.exit_history add column exit_code integer;
+alter table jobforge.exit_history add column signal integer;
+alter table jobforge.exit_history add column at timestamp with time zone not null;
+alter table jobforge.exit_history add column stdout_tail text;
+alter table jobforge.exit_history add column stderr_tail text;
+alter table jobforge.exit_history add column retention text not null;
+alter table jobforge.exit_history add column job_finished_at timestamp with time zone not null;
+alter table jobforge.exit_history add constraint attempt_exits_code_or_signal CHECK (((exit_code IS NULL) OR (signal IS NULL)));
+alter table jobforge.exit_history add constraint attempt_exits_code_range CHECK (((exit_code >= 0) AND (exit_code <= 255)));
+alter table jobforge.exit_history add constraint attempt_exits_pid_range CHECK ((pid > 0));
+alter table jobforge.exit_history add constraint attempt_exits_signal_range CHECK (((signal >= 1) AND (signal <= 64)));
+alter table jobforge.exit_history add constraint exit_history_pk PRIMARY KEY (tenant_id, job_id, number, job_finished_at, retention);
+alter table jobforge.exit_history enable, force row level security;
+create policy login_bound on jobforge.exit_history as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.exit_history for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.exit_history for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.exit_history for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.exit_history to jf_fn;
+grant delete, insert, select, update on table jobforge.exit_history to jf_sys;
+grant select on table jobforge.exit_history to jf_operator;
+grant select on table jobforge.exit_history to jf_tenant;
+
+create table jobforge.exit_history_day partition of jobforge.exit_history FOR VALUES IN ('day') partition by RANGE (job_finished_at);
+alter table jobforge.exit_history_day owner to jf_owner;
+alter table jobforge.exit_history_day enable, force row level security;
+
+create table jobforge.exit_history_day_default partition of jobforge.exit_history_day DEFAULT;
+alter table jobforge.exit_history_day_default owner to jf_owner;
+alter table jobforge.exit_history_day_default enable, force row level security;
+
+create table jobforge.exit_history_month partition of jobforge.exit_history FOR VALUES IN ('month') partition by RANGE (job_finished_at);
+alter table jobforge.exit_history_month owner to jf_owner;
+alter table jobforge.exit_history_month enable, force row level security;
+
+create table jobforge.exit_history_month_default partition of jobforge.exit_history_month DEFAULT;
+alter table jobforge.exit_history_month_default owner to jf_owner;
+alter table jobforge.exit_history_month_default enable, force row level security;
+
+create table jobforge.exit_history_week partition of jobforge.exit_history FOR VALUES IN ('week') partition by RANGE (job_finished_at);
+alter table jobforge.exit_history_week owner to jf_owner;
+alter table jobforge.exit_history_week enable, force row level security;
+
+create table jobforge.exit_history_week_default partition of jobforge.exit_history_week DEFAULT;
+alter table jobforge.exit_history_week_default owner to jf_owner;
+alter table jobforge.exit_history_week_default enable, force row level security;
+
+create table jobforge.exit_history_year partition of jobforge.exit_history FOR VALUES IN ('year') partition by RANGE (job_finished_at);
+alter table jobforge.exit_history_year owner to jf_owner;
+alter table jobforge.exit_history_year enable, force row level security;
+
+create table jobforge.exit_history_year_default partition of jobforge.exit_history_year DEFAULT;
+alter table jobforge.exit_history_year_default owner to jf_owner;
+alter table jobforge.exit_history_year_default enable, force row level security;
 
 create table jobforge.history_tails with (fillfactor=50);
 alter table jobforge.history_tails owner to jf_owner;
@@ -1210,7 +1296,7 @@ grant execute on function jobforge.limited_now(uuid, text, text, integer) to jf_
 create function jobforge.limits_of(p_tenant_id uuid, p_type text, p_key text) returns TABLE(kind text, name text, slot text, most integer, rate double precision, burst integer, since xid8) language sql stable;
 alter function jobforge.limits_of(uuid, text, text) owner to jf_sys;
 
-create function jobforge.list_attempts(p_tenant_id uuid, p_job_id uuid) returns TABLE(number integer, status text, worker_id text, pid integer, started_at timestamp with time zone, finished_at timestamp with time zone, error_class text, error text, exit_code integer, stdout_tail text, stderr_tail text, log jsonb) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.list_attempts(p_tenant_id uuid, p_job_id uuid) returns TABLE(number integer, status text, worker_id text, pid integer, started_at timestamp with time zone, finished_at timestamp with time zone, error_class text, error text, exit_code integer, signal integer, stdout_tail text, stderr_tail text, log jsonb) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_attempts(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.list_attempts(uuid, uuid) to jf_operator;
 grant execute on function jobforge.list_attempts(uuid, uuid) to jf_tenant;
@@ -1453,6 +1539,10 @@ grant execute on function jobforge.register_worker(text, text, integer, text, te
 create function jobforge.release_jobs(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[]) returns TABLE(at integer, verdict text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) owner to jf_sys;
 grant execute on function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) to jf_worker;
+
+create function jobforge.report_exit(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_pid integer, p_exit_code integer DEFAULT NULL::integer, p_signal integer DEFAULT NULL::integer, p_stdout_tail text DEFAULT NULL::text, p_stderr_tail text DEFAULT NULL::text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.report_exit(uuid, uuid, uuid, integer, integer, integer, integer, text, text) owner to jf_sys;
+grant execute on function jobforge.report_exit(uuid, uuid, uuid, integer, integer, integer, integer, text, text) to jf_worker;
 
 create function jobforge.report_progress(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_percent real, p_message text DEFAULT ''::text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) owner to jf_sys;

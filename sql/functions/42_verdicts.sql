@@ -17,11 +17,15 @@ begin
     delete from jobforge.job_logs l where l.tenant_id = p_tenant_id and l.job_id = p_job_id returning l.*
   )
   insert into jobforge.log_history select g.*, v_retention, p_now from gone g;
+  with gone as (
+    delete from jobforge.attempt_exits e where e.tenant_id = p_tenant_id and e.job_id = p_job_id returning e.*
+  )
+  insert into jobforge.exit_history select g.*, v_retention, p_now from gone g;
   delete from jobforge.job_progress p where p.tenant_id = p_tenant_id and p.job_id = p_job_id;
 end
 $$;
 comment on function jobforge.retire_notes(uuid, uuid, timestamptz) is
-  'Moves a finished job''s attempts and logs after it, to be dropped with it.';
+  'Moves a finished job''s attempts, logs and programs'' ends after it, to be dropped with it.';
 grant execute on function jobforge.retire_notes(uuid, uuid, timestamptz) to jf_fn;
 
 create or replace function jobforge.verdicts(

@@ -199,13 +199,16 @@ begin
   delete from jobforge.job_logs l where l.tenant_id = p_tenant_id and l.job_id = p_job_id;
   get diagnostics v_dropped = row_count;
   v_all := v_all + v_dropped;
+  delete from jobforge.attempt_exits e where e.tenant_id = p_tenant_id and e.job_id = p_job_id;
+  get diagnostics v_dropped = row_count;
+  v_all := v_all + v_dropped;
   delete from jobforge.job_progress p where p.tenant_id = p_tenant_id and p.job_id = p_job_id;
   get diagnostics v_dropped = row_count;
   return v_all + v_dropped;
 end
 $$;
 comment on function jobforge.drop_notes(uuid, uuid) is
-  'Deletes what stands beside a job: attempts, log lines, progress; tells how many rows.';
+  'Deletes what stands beside a job: attempts, log lines, programs'' ends, progress; tells how many rows.';
 
 create or replace function jobforge.prune_orphans(
   p_limit integer, p_tenant_id uuid, p_job_id uuid, out removed integer, out next_tenant uuid, out next_job uuid)
@@ -228,6 +231,9 @@ begin
       (select l.tenant_id, l.job_id from jobforge.job_logs l where (l.tenant_id, l.job_id) > (next_tenant, next_job)
        order by l.tenant_id, l.job_id limit 1)
       union all
+      (select e.tenant_id, e.job_id from jobforge.attempt_exits e where (e.tenant_id, e.job_id) > (next_tenant, next_job)
+       order by e.tenant_id, e.job_id limit 1)
+      union all
       (select p.tenant_id, p.job_id from jobforge.job_progress p where (p.tenant_id, p.job_id) > (next_tenant, next_job)
        order by p.tenant_id, p.job_id limit 1)) as n
     order by n.tenant_id, n.job_id limit 1;
@@ -239,7 +245,8 @@ begin
 end
 $$;
 comment on function jobforge.prune_orphans(integer, uuid, uuid) is
-  'Deletes attempts, log lines and progress whose job is not there, looking at the notes of p_limit jobs; tells how many rows.';
+  'Deletes attempts, log lines, programs'' ends and progress whose job is not there, looking at the notes of p_limit jobs; tells '
+  'how many rows.';
 
 create or replace function jobforge.prune_defaults(
   p_now timestamptz, p_limit integer, out removed integer, out is_full boolean)
@@ -274,6 +281,13 @@ begin
     delete from jobforge.log_history h
     where h.retention = v_class.class and h.job_finished_at < v_before and h.tableoid = v_leaf and h.ctid = any (array(
       select o.ctid from jobforge.log_history o
+      where o.retention = v_class.class and o.job_finished_at < v_before and o.tableoid = v_leaf limit p_limit));
+    get diagnostics v_gone = row_count;
+    is_full := is_full or v_gone = p_limit;
+    v_leaf := 'jobforge.exit_history_' || v_class.class || '_default';
+    delete from jobforge.exit_history h
+    where h.retention = v_class.class and h.job_finished_at < v_before and h.tableoid = v_leaf and h.ctid = any (array(
+      select o.ctid from jobforge.exit_history o
       where o.retention = v_class.class and o.job_finished_at < v_before and o.tableoid = v_leaf limit p_limit));
     get diagnostics v_gone = row_count;
     is_full := is_full or v_gone = p_limit;

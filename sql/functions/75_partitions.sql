@@ -74,7 +74,7 @@ as $$
   -- Reckoned without a time zone: a day of the session's own may have 23 or 25 hours.
   select t.name || '_' || c.class, t.name || '_' || c.class || '_' || to_char(g.first, 'YYYYMMDD'),
     g.first at time zone 'UTC', (g.first + c.step) at time zone 'UTC'
-  from (values ('job_history'), ('attempt_history'), ('log_history')) as t(name)
+  from (values ('job_history'), ('attempt_history'), ('log_history'), ('exit_history')) as t(name)
   cross join jobforge.retention_classes() as c
   cross join lateral generate_series(date_trunc(c.unit, p_now at time zone 'UTC'),
     (p_now at time zone 'UTC') + interval '14 days', c.step) as g(first)
@@ -87,7 +87,7 @@ returns table (parent text, leaf text)
 language sql stable
 as $$
   select t.name || '_' || c.class, p.relname::text
-  from (values ('job_history'), ('attempt_history'), ('log_history')) as t(name)
+  from (values ('job_history'), ('attempt_history'), ('log_history'), ('exit_history')) as t(name)
   cross join jobforge.retention_classes() as c
   join pg_inherits i on i.inhparent = to_regclass('jobforge.' || t.name || '_' || c.class)
   join pg_class p on p.oid = i.inhrelid

@@ -133,9 +133,11 @@ $$;
 comment on function jobforge.next_jobs(uuid, uuid, boolean, boolean) is
   'The next thousand jobs of a tenant before an id, live and over merged; called under the tenant.';
 
+-- A function whose columns grew cannot be replaced.
+drop function if exists jobforge.list_attempts(uuid, uuid);
 create or replace function jobforge.list_attempts(p_tenant_id uuid, p_job_id uuid)
 returns table (number integer, status text, worker_id text, pid integer, started_at timestamptz, finished_at timestamptz,
-  error_class text, error text, exit_code integer, stdout_tail text, stderr_tail text, log jsonb)
+  error_class text, error text, exit_code integer, signal integer, stdout_tail text, stderr_tail text, log jsonb)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
@@ -156,8 +158,8 @@ begin
     select f.attempt, f.status, f.worker_no, f.started_at, f.finished_at, null, null, null, null, null
     from jobforge.find_job(p_tenant_id, p_job_id) as f where f.status in ('running', 'succeeded')
   )
-  select t.number, t.status, w.worker_id, w.pid, t.started_at, t.finished_at, t.error_class, t.error, t.exit_code,
-    t.stdout_tail, t.stderr_tail,
+  select t.number, t.status, w.worker_id, coalesce(e.pid, w.pid), t.started_at, t.finished_at, t.error_class, t.error,
+    coalesce(t.exit_code, e.exit_code), e.signal, coalesce(t.stdout_tail, e.stdout_tail), coalesce(t.stderr_tail, e.stderr_tail),
     (select jsonb_agg(jsonb_build_object('at', l.at, 'level', l.level, 'message', l.message) order by l.line_no)
      from (select g.at, g.level, g.message, g.line_no from jobforge.job_logs g
            where g.tenant_id = p_tenant_id and g.job_id = p_job_id and g.number = t.number
@@ -165,11 +167,18 @@ begin
            select g.at, g.level, g.message, g.line_no from jobforge.log_history g
            where g.tenant_id = p_tenant_id and g.job_id = p_job_id and g.number = t.number) as l)
   from told t left join jobforge.workers w on w.no = t.worker_no
+  left join lateral (
+    select x.pid, x.exit_code, x.signal, x.stdout_tail, x.stderr_tail from jobforge.attempt_exits x
+    where x.tenant_id = p_tenant_id and x.job_id = p_job_id and x.number = t.number
+    union all
+    select x.pid, x.exit_code, x.signal, x.stdout_tail, x.stderr_tail from jobforge.exit_history x
+    where x.tenant_id = p_tenant_id and x.job_id = p_job_id and x.number = t.number limit 1) as e on true
   order by t.number;
 end
 $$;
 comment on function jobforge.list_attempts(uuid, uuid) is
-  'A job''s attempts in order, with their worker, end, error, tails and log lines.';
+  'A job''s attempts in order, with their worker, process (that of the program it started, else the worker''s), end, error, exit '
+  'code or signal, tails and log lines.';
 grant execute on function jobforge.list_attempts(uuid, uuid) to jf_tenant, jf_operator;
 
 create or replace function jobforge.dedupe_key(p_tenant_id uuid, p_type text, p_payload jsonb) returns text

@@ -17,7 +17,7 @@ pub use rpc::{
     ClaimedJob, Class, Clear, Completion, Cursor, DeadLetter, DeadLetterFilter, DeadLetterGroup,
     DeadLetterPage, Definition, Enqueued, Failed, Failure, Flow, Hold, Job, JobFilter, JobRef, JobSummary,
     Leadership, Level, ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause, Page,
-    Partitioned, Pause, PauseKind, Payload, Point, Pruned, QueueSummary, Reaped, Reason, Redrive,
-    RedriveAnswer, RedriveRow, Redriven, Refusal, Registration, Rescheduled, ResultsOf, Retried,
+    Partitioned, Pause, PauseKind, Payload, Point, ProgramExit, Pruned, QueueSummary, Reaped, Reason,
+    Redrive, RedriveAnswer, RedriveRow, Redriven, Refusal, Registration, Rescheduled, ResultsOf, Retried,
     SeriesRequest, Server, Summary, SystemState, Tenant, Verdict, Worker,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use jobforge_core::{JobRef, Level, LogLine, Payload};
+use jobforge_core::{JobRef, Level, LogLine, Payload, ProgramExit};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -114,6 +114,12 @@ impl Context {
     /// way when the connection breaks is lost, never doubled.
     pub async fn log(&self, level: Level, message: impl Into<String>) {
         self.engine.notes.send(self.job.clone(), Note::Log(LogLine { level, message: message.into() })).await;
+    }
+
+    /// Tells which program the attempt runs, or how it ended; only the latest counts. It is told before the
+    /// outcome, and unlike a log line again when the connection breaks on the way.
+    pub async fn report_exit(&self, exit: ProgramExit) {
+        self.engine.notes.send(self.job.clone(), Note::Exit(exit)).await;
     }
 
     /// Tells how far the job is, in percent; only the latest counts.

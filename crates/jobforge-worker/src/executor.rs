@@ -124,7 +124,7 @@ fn failure(job: &Job, result: HandlerResult) -> Failure {
         class: if error.permanent { Class::Permanent } else { Class::Retryable },
         error: error.message,
         retry_after: error.retry_after,
-        end: AttemptEnd::Failed,
+        end: if error.timed_out { AttemptEnd::Timeout } else { AttemptEnd::Failed },
         exit_code: exit.code,
         stdout_tail: exit.stdout_tail,
         stderr_tail: exit.stderr_tail,

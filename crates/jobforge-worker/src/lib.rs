@@ -50,7 +50,7 @@ pub use config::WorkerConfig;
 #[doc(hidden)]
 pub use config::{FaultHook, Faults};
 pub use context::Context;
-pub use jobforge_core::Level;
+pub use jobforge_core::{Level, ProgramExit};
 pub use outcome::{Exit, HandlerError, HandlerResult, Outcome};
 pub use stats::Stats;
 pub use worker::{Worker, WorkerBuilder, WorkerError, WorkerHandle};

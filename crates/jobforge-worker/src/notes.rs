@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobforge_core::{Code, Error, LogLine, rpc};
+use jobforge_core::{Code, Error, LogLine, ProgramExit, rpc};
 use tokio::sync::mpsc;
 use tokio_postgres::Client;
 
@@ -18,6 +18,7 @@ const MOST_WAITING: usize = 1024;
 pub(crate) enum Note {
     Log(LogLine),
     Progress { percent: f32, message: String },
+    Exit(ProgramExit),
 }
 
 /// The handlers' end of the way.
@@ -45,17 +46,19 @@ pub(crate) struct Said {
     job: Arc<Job>,
     lines: Vec<LogLine>,
     progress: Option<(f32, String)>,
+    exit: Option<ProgramExit>,
 }
 
 /// Gathers notes by job, in the order in which jobs spoke first.
 pub(crate) fn gather(said: &mut Vec<Said>, (job, note): (Arc<Job>, Note)) {
     let at = said.iter().position(|said| Arc::ptr_eq(&said.job, &job)).unwrap_or_else(|| {
-        said.push(Said { job, lines: Vec::new(), progress: None });
+        said.push(Said { job, lines: Vec::new(), progress: None, exit: None });
         said.len() - 1
     });
     match note {
         Note::Log(line) => said[at].lines.push(line),
         Note::Progress { percent, message } => said[at].progress = Some((percent, message)),
+        Note::Exit(exit) => said[at].exit = Some(exit),
     }
 }
 
@@ -71,6 +74,10 @@ impl Said {
             let call = rpc::report_progress(client, lease, job, *percent, message);
             answer = within(patience, "report_progress", call).await;
         }
+        if let (Ok(()), Some(exit)) = (&answer, &self.exit) {
+            let call = rpc::report_exit(client, lease, job, exit);
+            answer = within(patience, "report_exit", call).await;
+        }
         if let Err(error) = &answer {
             tracing::warn!(job_id = %job.id, error = told(error), "notes of a job are lost");
             if error.code() == Some(Code::LeaseLost) {
@@ -78,5 +85,12 @@ impl Said {
             }
         }
         answer
+    }
+
+    /// What is worth telling again after a broken connection: the program's end, which twice is as good as once.
+    pub(crate) fn repeatable(self) -> Option<Said> {
+        let Said { job, exit, .. } = self;
+        let exit = Some(exit?);
+        Some(Said { job, lines: Vec::new(), progress: None, exit })
     }
 }

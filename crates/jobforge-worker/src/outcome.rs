@@ -63,6 +63,7 @@ impl Outcome {
 pub struct HandlerError {
     pub(crate) message: String,
     pub(crate) permanent: bool,
+    pub(crate) timed_out: bool,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) exit: Option<Box<Exit>>,
 }
@@ -81,13 +82,25 @@ pub struct Exit {
 impl HandlerError {
     /// A retryable failure.
     pub fn new(message: impl Into<String>) -> HandlerError {
-        HandlerError { message: message.into(), permanent: false, retry_after: None, exit: None }
+        HandlerError {
+            message: message.into(),
+            permanent: false,
+            timed_out: false,
+            retry_after: None,
+            exit: None,
+        }
     }
 
     /// No retry mends this.
     #[must_use]
     pub fn permanent(self) -> HandlerError {
         HandlerError { permanent: true, ..self }
+    }
+
+    /// The attempt took longer than the handler allows: it is told as a timeout, like one of the definition.
+    #[must_use]
+    pub fn timed_out(self) -> HandlerError {
+        HandlerError { timed_out: true, ..self }
     }
 
     /// Try again no earlier than this from now.

@@ -117,10 +117,20 @@ impl Reporter {
         let patience = self.engine.config.call_timeout;
         let client = self.link.client().await?;
         let call = Call { client: &client, patience, counters: &self.engine.counters };
+        let mut cut_off = Ok(());
         for said in std::mem::take(&mut self.said) {
             let answer = said.send(&client, patience).await;
             self.link.heed(&answer);
+            if let Err(error) = answer
+                && error.is_transient()
+                && let Some(again) = said.repeatable()
+            {
+                self.said.push(again);
+                cut_off = Err(error);
+            }
         }
+        // The outcomes wait: after them nobody may tell a program's end any more.
+        cut_off?;
         self.engine.config.faults.hit("report").await;
         for bundle in &mut self.bundles {
             match bundle.lease.life() {

@@ -79,6 +79,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Check the health of the database and of what runs on it
     Doctor(DoctorArgs),
+    /// Check the file of commands: the programs this worker runs as jobs
+    Commands(CommandsArgs),
     /// Look at the settings
     Config(ConfigArgs),
 }
@@ -131,6 +133,25 @@ pub(crate) struct WorkArgs {
     /// How many jobs run at a time
     #[arg(long, value_name = "N")]
     pub(crate) slots: Option<usize>,
+    /// The file of commands to run as jobs [default: worker.commands_file]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) commands: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CommandsArgs {
+    #[command(subcommand)]
+    pub(crate) action: CommandsAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CommandsAction {
+    /// List the commands of the file, or everything that is wrong with it
+    Check {
+        /// The file [default: worker.commands_file]
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! The commands, one file each. A command answers with its exit code, or with the error that is told.
 
 pub(crate) mod bench;
+pub(crate) mod check_commands;
 pub(crate) mod config_show;
 pub(crate) mod dead;
 pub(crate) mod definitions;

@@ -35,6 +35,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) slots: usize,
     pub(crate) lease_seconds: u16,
     pub(crate) grace_seconds: u64,
+    pub(crate) commands_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 //! - `commands/`: one file per command
 //! - `dev.rs`, `dev/`: what `jobforge dev` is made of; `demo.rs`: the job types it shows
 //! - `target.rs`: which database a command works on, and as whom
+//! - `programs.rs`: the commands as jobs that this worker's file names
 //! - `failure.rs`: how a failure is told, and the exit codes
 //! - `logs.rs`, `output.rs`, `signals.rs`: logs to stderr, data to stdout, an orderly end
 
@@ -15,6 +16,7 @@ mod dev;
 mod failure;
 mod logs;
 mod output;
+mod programs;
 mod signals;
 mod target;
 
@@ -24,14 +26,20 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 use crate::commands::{
-    bench, config_show, dead, definitions, dev as dev_command, doctor, enqueue, jobs, migrate,
+    bench, check_commands, config_show, dead, definitions, dev as dev_command, doctor, enqueue, jobs, migrate,
 };
 use crate::commands::{pause, pauses, queues, resume, schedule, tenants, tick, work, workers};
 use crate::config::{Config, Settings};
 use crate::output::Output;
 
+fn main() -> ExitCode {
+    // Before any thread is there: a supervisor forks.
+    jobforge_connectors::command::supervise_if_asked();
+    start()
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn start() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new(cli.global.json);
     match run(cli, output).await {
@@ -62,6 +70,7 @@ async fn run(cli: Cli, output: Output) -> anyhow::Result<ExitCode> {
         Command::Tenants(args) => tenants::run(config, args, output).await,
         Command::Definitions(args) => definitions::run(config, args, output).await,
         Command::Doctor(args) => doctor::run(config, &args, output).await,
+        Command::Commands(args) => check_commands::run(config, &args, output),
         Command::Config(args) => config_show::run(&settings, &args, output),
     }
 }

@@ -13,6 +13,7 @@ mod dead_letters;
 mod definition;
 mod derive;
 mod enqueue;
+mod exit;
 mod explain;
 mod fail;
 mod heartbeat;
@@ -61,6 +62,7 @@ pub use dead_letters::{
 pub use definition::{Definition, ListedDefinition, list_definitions, upsert_definition};
 pub use derive::{canonical, derive_dedupe_key};
 pub use enqueue::{enqueue_grouped, enqueue_job, enqueue_jobs};
+pub use exit::{ProgramExit, report_exit};
 pub use explain::{Reason, explain_job};
 pub use fail::{AttemptEnd, Class, Failed, Failure, fail_job, fail_jobs};
 pub use heartbeat::{Beat, heartbeat};

@@ -173,7 +173,7 @@ pub struct Attempt {
     pub status: String,
     /// Who ran it.
     pub worker_id: Option<String>,
-    /// The process that ran it.
+    /// The process that ran it: that of the program it started, else the worker's.
     pub pid: Option<i32>,
     /// When it started.
     pub started_at: Option<Timestamp>,
@@ -183,9 +183,11 @@ pub struct Attempt {
     pub error_class: Option<String>,
     /// What went wrong.
     pub error: Option<String>,
-    /// Of a process that ran.
+    /// Of a program that ran.
     pub exit_code: Option<i32>,
-    /// The end of what the process printed.
+    /// That ended the program.
+    pub signal: Option<i32>,
+    /// The end of what the program printed.
     pub stdout_tail: Option<String>,
     /// The end of what it complained.
     pub stderr_tail: Option<String>,
@@ -253,7 +255,7 @@ pub async fn list_attempts<C: GenericClient>(c: &C, tenant: Uuid, id: Uuid) -> R
         .query_typed(
             "with t as materialized (select set_config('app.tenant_id', $1::text, true) as tenant)
              select a.number, a.status, a.worker_id, a.pid, a.started_at, a.finished_at, a.error_class,
-               a.error, a.exit_code, a.stdout_tail, a.stderr_tail, a.log
+               a.error, a.exit_code, a.signal, a.stdout_tail, a.stderr_tail, a.log
              from t cross join lateral
                jobforge.list_attempts(p_tenant_id => t.tenant::uuid, p_job_id => $2) as a",
             &[(&tenant, Type::UUID), (&id, Type::UUID)],
@@ -330,6 +332,7 @@ fn read_attempt(columns: &mut Columns<'_>) -> Result<Attempt, Error> {
         error_class: columns.take()?,
         error: columns.take()?,
         exit_code: columns.take()?,
+        signal: columns.take()?,
         stdout_tail: columns.take()?,
         stderr_tail: columns.take()?,
         log: columns.json_opt()?,

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use jobforge_core::rpc::{
     append_log, bind_login, claim_jobs, enqueue_job, enqueue_jobs, get_job, lead, list_jobs, list_workers,
-    reap, register_worker, report_progress, snooze_job, upsert_definition, upsert_tenant,
+    reap, register_worker, report_exit, report_progress, snooze_job, upsert_definition, upsert_tenant,
 };
 use jobforge_core::{
-    ClaimRequest, Code, Cursor, Definition, JobFilter, Level, LogLine, NewJob, Registration, Tenant,
+    ClaimRequest, ClaimedJob, Code, Cursor, Definition, JobFilter, Level, LogLine, NewJob, ProgramExit,
+    Registration, Tenant,
 };
 use jobforge_testkit::{NOOP, TENANT_A, TENANT_B};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::story::{Story, json, lanes, noop, refused, registration, request};
@@ -133,6 +135,17 @@ async fn a_claim_has_bounds() {
     }
 }
 
+type Numbers = (Option<i32>, Option<i32>, Option<i32>);
+
+async fn exit_refused(
+    worker: &Client,
+    taken: &ClaimedJob,
+    (pid, exit_code, signal): Numbers,
+) -> (Code, String) {
+    let exit = ProgramExit { pid, exit_code, signal, ..ProgramExit::default() };
+    refused(report_exit(worker, taken.lease_id, taken.job, &exit).await)
+}
+
 #[tokio::test]
 async fn notes_and_snoozes_have_bounds() {
     let story = Story::begin().await;
@@ -141,6 +154,10 @@ async fn notes_and_snoozes_have_bounds() {
     let cases = [
         (refused(report_progress(worker, lease, taken.job, 101.0, "").await), "percent_out_of_range"),
         (refused(report_progress(worker, lease, taken.job, f32::NAN, "").await), "percent_out_of_range"),
+        (exit_refused(worker, &taken, (Some(0), None, None)).await, "pid_out_of_range"),
+        (exit_refused(worker, &taken, (None, Some(256), None)).await, "exit_code_out_of_range"),
+        (exit_refused(worker, &taken, (None, None, Some(65))).await, "signal_out_of_range"),
+        (exit_refused(worker, &taken, (None, Some(1), Some(9))).await, "code_and_signal"),
         (
             refused(snooze_job(worker, lease, taken.job, Duration::from_secs(40_000_000)).await),
             "snooze_out_of_range",

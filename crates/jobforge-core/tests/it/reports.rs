@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jobforge_core::rpc::{
     append_log, cancel_job, complete_job, complete_jobs, fail_job, fail_jobs, get_job, heartbeat,
-    list_attempts, release_jobs, report_progress, snooze_job,
+    list_attempts, release_jobs, report_exit, report_progress, snooze_job,
 };
 use jobforge_core::{
-    AttemptEnd, ClaimedJob, Class, Code, Completion, Failure, JobRef, Level, LogLine, Verdict,
+    AttemptEnd, ClaimedJob, Class, Code, Completion, Failure, JobRef, Level, LogLine, ProgramExit, Verdict,
 };
 use jobforge_testkit::TENANT_A;
 
@@ -210,6 +210,44 @@ async fn progress_and_log_follow_the_job() {
     let attempts = list_attempts(&story.app, TENANT_A, job.job.id).await.unwrap();
     let log: serde_json::Value = serde_json::from_str(attempts[0].log.as_ref().unwrap().get()).unwrap();
     assert_eq!((log[0]["message"].as_str(), log[1]["level"].as_str()), (Some("one"), Some("error")));
+}
+
+#[tokio::test]
+async fn a_programs_process_and_end_are_told_while_it_runs_and_after_a_good_end() {
+    let story = Story::begin().await;
+    let job = story.running().await;
+    let started = ProgramExit { pid: Some(4711), ..ProgramExit::default() };
+    report_exit(&story.worker, job.lease_id, job.job, &started).await.unwrap();
+    let told = list_attempts(&story.app, TENANT_A, job.job.id).await.unwrap().remove(0);
+    assert_eq!((told.status.as_str(), told.pid, told.exit_code), ("running", Some(4711), None));
+
+    let ended = ProgramExit {
+        pid: None,
+        exit_code: Some(0),
+        signal: None,
+        stdout_tail: Some("done\0".to_owned()),
+        stderr_tail: Some("x".repeat(70_000)),
+    };
+    report_exit(&story.worker, job.lease_id, job.job, &ended).await.unwrap();
+    complete_job(&story.worker, job.lease_id, job.job, None).await.unwrap();
+    let told = list_attempts(&story.app, TENANT_A, job.job.id).await.unwrap().remove(0);
+    assert_eq!((told.status.as_str(), told.pid, told.exit_code), ("succeeded", Some(4711), Some(0)));
+    assert_eq!((told.signal, told.stdout_tail.as_deref()), (None, Some("done\u{fffd}")));
+    assert_eq!(told.stderr_tail.unwrap().len(), 65_536);
+    let late = refused(report_exit(&story.worker, job.lease_id, job.job, &started).await);
+    assert_eq!(late.0, Code::LeaseLost, "{late:?}");
+}
+
+#[tokio::test]
+async fn a_signal_is_told_with_a_failed_attempt() {
+    let story = Story::begin().await;
+    let job = story.running().await;
+    let killed = ProgramExit { pid: Some(7), signal: Some(9), ..ProgramExit::default() };
+    report_exit(&story.worker, job.lease_id, job.job, &killed).await.unwrap();
+    let failure = failure(job.job, Class::Permanent);
+    fail_job(&story.worker, job.lease_id, &failure).await.unwrap();
+    let told = list_attempts(&story.app, TENANT_A, job.job.id).await.unwrap().remove(0);
+    assert_eq!((told.status.as_str(), told.exit_code, told.signal), ("failed", None, Some(9)));
 }
 
 #[tokio::test]

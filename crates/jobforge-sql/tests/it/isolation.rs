@@ -135,7 +135,8 @@ impl Site {
               (select jsonb_agg(l) from jobforge.job_logs l where l.job_id = $1),
               (select jsonb_agg(p) from jobforge.job_progress p where p.job_id = $1),
               (select jsonb_agg(c) from jobforge.lease_claims c where c.lease_id = $2),
-              (select jsonb_agg(l) from jobforge.leases l where l.id = $2))";
+              (select jsonb_agg(l) from jobforge.leases l where l.id = $2),
+              (select jsonb_agg(e) from jobforge.attempt_exits e where e.job_id = $1))";
         let row = self.admin.query_one(sql, &[&job.id, &job.lease_id]).await.map_err(|e| told(&e))?;
         Ok(json!({ "stored": row.get::<_, serde_json::Value>(0) }))
     }

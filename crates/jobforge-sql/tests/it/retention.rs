@@ -56,12 +56,13 @@ async fn claim_one(stage: &Stage, kind: &'static str) -> Held {
 async fn note(stage: &Stage, job: &Held) {
     let progress = "select jobforge.report_progress($1, $2, $3, $4, 50)";
     let log = "select jobforge.append_log($1, $2, $3, $4, '{info}', '{a line}')";
-    for sql in [progress, log] {
+    let exit = "select jobforge.report_exit($1, $2, $3, $4, 4711, 1, null, 'out', 'err')";
+    for sql in [progress, log, exit] {
         stage.worker.query(sql, &[&job.lease_id, &job.tenant_id, &job.id, &job.fence]).await.unwrap();
     }
 }
 
-/// A job that failed once and then succeeded, at this time: an attempt and a line of its log go with it.
+/// A job that failed once and then succeeded, at this time: an attempt, a line of its log and its program's end go with it.
 async fn finish(stage: &Stage, tenant: Uuid, kind: &'static str) -> Uuid {
     let job = held(stage, tenant, kind).await;
     note(stage, &job).await;
@@ -73,7 +74,7 @@ async fn finish(stage: &Stage, tenant: Uuid, kind: &'static str) -> Uuid {
     job.id
 }
 
-/// A dead letter with an attempt, a line in its log, and progress.
+/// A dead letter with an attempt, a line in its log, its program's end, and progress.
 async fn die(stage: &Stage, tenant: Uuid, kind: &'static str) -> Uuid {
     let job = held(stage, tenant, kind).await;
     note(stage, &job).await;

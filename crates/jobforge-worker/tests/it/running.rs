@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jobforge_core::{NewJob, rpc};
 use jobforge_testkit::{NOOP, TENANT_A};
-use jobforge_worker::{Context, Exit, HandlerError, Level, Outcome, Worker, WorkerConfig};
+use jobforge_worker::{Context, Exit, HandlerError, Level, Outcome, ProgramExit, Worker, WorkerConfig};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -286,4 +286,34 @@ async fn a_tick_runs_what_is_due_up_to_its_limit_and_ends() {
     assert_eq!((stats.claimed, stats.completed), (10, 10));
     assert_eq!(worker.run_once(20).await.unwrap().claimed, 0);
     assert_eq!(story.count("select count(*) from jobforge.workers where stopped_at is null").await, 0);
+}
+
+/// The end of a program is told before the outcome, and again when the connection breaks on the way.
+#[tokio::test]
+async fn a_programs_end_is_told_again_after_a_broken_connection() {
+    let story = Story::begin().await;
+    let admin = story.db.connect_super().await;
+    admin.batch_execute("begin; lock table jobforge.attempt_exits in exclusive mode").await.unwrap();
+    let config = story.config();
+    let worker = story
+        .work(config, |context: Context, _: Value| async move {
+            let exit = ProgramExit { pid: Some(4711), exit_code: Some(0), ..ProgramExit::default() };
+            context.report_exit(exit).await;
+            Ok(Outcome::done())
+        })
+        .await;
+    let id = story.enqueue(json!({})).await;
+    let other = story.db.connect_super().await;
+    eventually("the report waits for the lock, and its connection is cut", async || {
+        let sql = "select count(pg_terminate_backend(pid)) from pg_stat_activity
+            where wait_event_type = 'Lock' and query like '%report_exit%'";
+        (other.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0).then_some(())
+    })
+    .await;
+    assert_eq!(story.job(id).await.status, "running", "no outcome before the program's end is told");
+    admin.batch_execute("rollback").await.unwrap();
+    story.until(id, "succeeded").await;
+    let attempt = story.attempts(id).await.remove(0);
+    assert_eq!((attempt.pid, attempt.exit_code), (Some(4711), Some(0)));
+    worker.shutdown().await;
 }

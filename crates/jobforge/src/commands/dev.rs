@@ -22,6 +22,7 @@ use crate::dev::server::{Access, Ground};
 use crate::dev::summary::Summary;
 use crate::failure::Usage;
 use crate::output::Output;
+use crate::programs::Programs;
 use crate::signals::Signals;
 
 /// How long the first round of upkeep may keep the worker waiting.
@@ -34,6 +35,7 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
         );
         return Err(Usage::new(text).into());
     }
+    let programs = Programs::load(config.worker.commands_file.as_deref().or(Programs::found_here()))?;
     // From here on a signal waits until there is something to stop.
     let mut signals = Signals::listen()?;
     let config = Config { pg_bin: args.pg_bin.or_else(|| config.pg_bin.clone()), ..config.clone() };
@@ -42,7 +44,8 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     let scheduler = Scheduler::start(scheduler_settings(&config, &urls, &ground)).await?;
     // Completions before their partition exists would go to the default one, and keep it from being made.
     let _ = tokio::time::timeout(SETTLE, scheduler.settled()).await;
-    let worker = demo::worker(worker_settings(&config, &urls))?.start().await?;
+    programs.define(&urls.operator).await?;
+    let worker = demo::worker(worker_settings(&config, &urls), &programs)?.start().await?;
     ground.home.announce(&DevFile {
         url: None,
         database_url: urls.app.clone(),

@@ -220,7 +220,12 @@ fn attempt(attempt: &Attempt) -> Vec<String> {
         vec![format!("  {:>3}  {started}  {}{}", attempt.number, attempt.status, took.unwrap_or_default())];
     let class = attempt.error_class.as_deref().map(|class| format!(" ({class})")).unwrap_or_default();
     lines.extend(attempt.error.iter().map(|error| format!("       {error}{class}")));
-    lines.extend(attempt.exit_code.iter().map(|code| format!("       exit code {code}")));
+    let ended = match (attempt.exit_code, attempt.signal) {
+        (Some(code), _) => Some(format!(", exit code {code}")),
+        (_, Some(signal)) => Some(format!(", killed by signal {signal}")),
+        (None, None) => None,
+    };
+    lines.extend(attempt.pid.map(|pid| format!("       process {pid}{}", ended.unwrap_or_default())));
     for tail in [&attempt.stdout_tail, &attempt.stderr_tail].into_iter().flatten() {
         lines.extend(tail.lines().map(|line| format!("       | {line}")));
     }

@@ -9,14 +9,16 @@ use crate::cli::WorkArgs;
 use crate::config::Config;
 use crate::demo;
 use crate::output::Output;
+use crate::programs::Programs;
 use crate::signals::Signals;
 use crate::target::{Purpose, Target};
 
 pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Result<ExitCode> {
+    let programs = Programs::load(args.commands.as_deref().or(config.worker.commands_file.as_deref()))?;
     let mut signals = Signals::listen()?;
     let settings = worker_config(config, &Target::resolve(config, Purpose::Work)?, args.queues, args.slots);
     tracing::info!(queues = settings.queues.join(","), slots = settings.slots, "the worker starts");
-    let worker = demo::worker(settings)?.start().await?;
+    let worker = demo::worker(settings, &programs)?.start().await?;
     tracing::info!(worker_id = worker.worker_id(), "the worker is ready");
     signals.next().await;
     let code = stop(&worker, &mut signals).await;

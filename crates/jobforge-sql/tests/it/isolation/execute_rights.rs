@@ -53,6 +53,7 @@ const WORK: &[&str] = &[
     "look",
     "register_worker",
     "release_jobs",
+    "report_exit",
     "report_progress",
     "sleep_worker",
     "snooze_job",

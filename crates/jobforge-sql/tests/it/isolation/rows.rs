@@ -6,7 +6,7 @@ use super::verdict::{Verdict, works};
 use crate::schema::{TENANT_A, TENANT_B};
 
 /// Every table with tenants' data, partitioned ones by their parent.
-pub(crate) const TENANT_TABLES: [&str; 12] = [
+pub(crate) const TENANT_TABLES: [&str; 14] = [
     "jobs",
     "job_history",
     "attempts",
@@ -14,6 +14,8 @@ pub(crate) const TENANT_TABLES: [&str; 12] = [
     "job_progress",
     "attempt_history",
     "log_history",
+    "attempt_exits",
+    "exit_history",
     "idempotency_keys",
     "audit_log",
     "bulk_operations",
@@ -22,7 +24,7 @@ pub(crate) const TENANT_TABLES: [&str; 12] = [
 ];
 
 /// Those of them that a tenant's login may read without a function.
-pub(crate) const READABLE: [&str; 10] = [
+pub(crate) const READABLE: [&str; 12] = [
     "jobs",
     "job_history",
     "attempts",
@@ -30,6 +32,8 @@ pub(crate) const READABLE: [&str; 10] = [
     "job_progress",
     "attempt_history",
     "log_history",
+    "attempt_exits",
+    "exit_history",
     "bulk_operations",
     "bulk_results",
     "tenant_stats",
@@ -65,6 +69,10 @@ pub(crate) async fn store_rows(site: &Site) -> Verdict {
                job_finished_at)
              values ('{tenant}', '{STORED}', 1, 1, now(), 'info', 'stored', 'week', date_trunc('day', now()))
              on conflict do nothing;
+             insert into jobforge.attempt_exits (tenant_id, job_id, number, pid, at)
+             values ('{tenant}', '{STORED}', 1, 1, now()) on conflict do nothing;
+             insert into jobforge.exit_history (tenant_id, job_id, number, pid, at, retention, job_finished_at)
+             values ('{tenant}', '{STORED}', 1, 1, now(), 'week', date_trunc('day', now())) on conflict do nothing;
              insert into jobforge.idempotency_keys (tenant_id, type, key, job_id, payload_hash, created_at)
              values ('{tenant}', 'test.noop', 'stored', '{STORED}', '', now()) on conflict do nothing;
              insert into jobforge.audit_log (tenant_id, id, at, actor, action)

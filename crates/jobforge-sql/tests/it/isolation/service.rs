@@ -26,10 +26,10 @@ probes![
     waiting_jobs_are_counted,
 ];
 
-/// A running job of tenant A with progress and a log line.
+/// A running job of tenant A with progress, a log line and a program's end.
 async fn noted_job(site: &Site, queue: &'static str) -> Result<Held, String> {
     let [job, other] = site.held_in(queue).await?;
-    for report in [Report::Progress, Report::Log] {
+    for report in [Report::Progress, Report::Log, Report::Exit] {
         works(&format!("{report:?}"), report.send(&site.worker, &job).await)?;
     }
     works("the other", Report::Complete.send(&site.worker, &other).await)?;
@@ -51,11 +51,13 @@ async fn a_running_job_is_told_with_its_worker_and_progress(site: &Site) -> Verd
     same("the job", told, ("running".into(), Some("w1".into()), Some(50)))
 }
 
-/// The number of attempts told, and of log lines with them.
-async fn attempts(site: &Site, id: Uuid) -> Result<(i64, i64), String> {
-    let sql = "select count(*), coalesce(sum(jsonb_array_length(a.log)), 0)::bigint from jobforge.list_attempts($1, $2) as a";
+/// The number of attempts told, of log lines and of programs' ends with them.
+async fn attempts(site: &Site, id: Uuid) -> Result<(i64, i64, i64), String> {
+    let sql = "select count(*), coalesce(sum(jsonb_array_length(a.log)), 0)::bigint,
+        count(*) filter (where a.pid = 4711 and a.exit_code = 0 and a.stdout_tail = 'out' and a.stderr_tail = 'err')
+        from jobforge.list_attempts($1, $2) as a";
     let row = works("list_attempts", site.app.query_one(sql, &[&TENANT_A, &id]).await)?;
-    Ok((row.get(0), row.get(1)))
+    Ok((row.get(0), row.get(1), row.get(2)))
 }
 
 async fn attempts_and_logs_are_told_while_the_job_lives_and_after(site: &Site) -> Verdict {
@@ -63,15 +65,15 @@ async fn attempts_and_logs_are_told_while_the_job_lives_and_after(site: &Site) -
     let job = noted_job(site, queue).await?;
     let (_, status) = works("fail", fail(&site.worker, &job, "retryable").await)?;
     same("the failed job's status", status.as_deref(), Some("queued"))?;
-    same("attempts and log lines of a live job", attempts(site, job.id).await?, (1, 1))?;
+    same("attempts, log lines and programs of a live job", attempts(site, job.id).await?, (1, 1, 1))?;
     let again = "select status from jobforge.retry_job($1, $2)";
     works("retry", site.app.query(again, &[&TENANT_A, &job.id]).await)?;
     let claim = works("claim", claim_with(&site.worker, "w1", 1, in_queue(queue)).await)?;
     let job = claim.jobs.first().ok_or("the retried job was not claimed")?.clone();
-    for report in [Report::Log, Report::Complete] {
+    for report in [Report::Log, Report::Exit, Report::Complete] {
         works(&format!("{report:?}"), report.send(&site.worker, &job).await)?;
     }
-    same("attempts and log lines of a job that is over", attempts(site, job.id).await?, (2, 2))
+    same("attempts, log lines and programs of a job that is over", attempts(site, job.id).await?, (2, 2, 2))
 }
 
 async fn a_canceled_job_is_told_and_audited(site: &Site) -> Verdict {

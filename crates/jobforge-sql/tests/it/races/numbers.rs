@@ -103,7 +103,7 @@ async fn live_notes(stage: &Stage) -> i64 {
     stage
         .count(
             "select (select count(*) from jobforge.attempts) + (select count(*) from jobforge.job_logs)
-             + (select count(*) from jobforge.job_progress)",
+             + (select count(*) from jobforge.job_progress) + (select count(*) from jobforge.attempt_exits)",
         )
         .await
 }

@@ -7,8 +7,20 @@ use crate::races::stage::{Stage, refusal};
 use crate::schema::calls::{complete, enqueue, enqueue_many, enqueue_with};
 use crate::schema::{NOOP, TENANT_A, TENANT_B};
 
+/// Where nothing of them may be left.
+const LEFT_BEHIND: [&str; 8] = [
+    "jobs",
+    "attempts",
+    "job_logs",
+    "attempt_exits",
+    "job_progress",
+    "attempt_history",
+    "log_history",
+    "exit_history",
+];
+
 /// The histories, which are dropped alike.
-const HISTORIES: [&str; 3] = ["job_history", "attempt_history", "log_history"];
+const HISTORIES: [&str; 4] = ["job_history", "attempt_history", "log_history", "exit_history"];
 
 /// Finished jobs by class, as `day 05 06 | week …` with the days of their end; one of each tenant for each.
 async fn left(stage: &Stage, history: &str) -> String {
@@ -81,7 +93,7 @@ async fn exactly_the_rows_past_their_class_leave_and_with_their_partitions() {
         }
     }
     assert_eq!(finished.len(), 24);
-    for table in ["jobs", "attempts", "job_logs", "job_progress", "attempt_history", "log_history"] {
+    for table in LEFT_BEHIND {
         assert_eq!(rows_of(&stage, table, &finished).await, 0, "{table}");
     }
 }

@@ -12,7 +12,7 @@ use crate::schema::calls::{act_for, enqueue};
 use crate::schema::{TENANT_A, TENANT_B};
 
 /// What stands beside a live job or a dead letter.
-const NOTES: [&str; 3] = ["attempts", "job_logs", "job_progress"];
+const NOTES: [&str; 4] = ["attempts", "job_logs", "attempt_exits", "job_progress"];
 
 /// The system's own tenant has the smallest id there is.
 const GLOBAL: Uuid = Uuid::nil();
@@ -47,7 +47,7 @@ async fn dead_letters_leave_by_their_class_with_all_that_stands_beside_them() {
         assert_eq!(gone.dead_letters, if time.ends_with('1') { 3 } else { 0 }, "at {time}");
         // The shortest classes go first: what is left are the last ones of the list.
         let kept = &letters[(4 - left) * 3..];
-        for table in ["jobs", "attempts", "job_logs", "job_progress"] {
+        for table in ["jobs", "attempts", "job_logs", "attempt_exits", "job_progress"] {
             let wanted = i64::try_from(kept.len()).unwrap();
             assert_eq!(rows_of(&stage, table, kept).await, wanted, "{table} at {time}");
             assert_eq!(rows_of(&stage, table, &letters).await, wanted, "{table} at {time}");

@@ -88,12 +88,12 @@ async fn notes_without_a_job_are_found_and_deleted_and_no_others() {
     let (mut found, mut after) = (0, None);
     for _ in 0..6 {
         let (gone, _, next) = prune(&stage, 2, after).await;
-        assert!(gone.orphans <= 6, "{gone:?}");
+        assert!(gone.orphans <= 8, "{gone:?}");
         found += gone.orphans;
         after = Some(next);
     }
-    assert_eq!(found, 12, "an attempt, a log line and a progress of each");
-    for table in ["attempts", "job_logs", "job_progress"] {
+    assert_eq!(found, 16, "an attempt, a log line, a program's end and a progress of each");
+    for table in ["attempts", "job_logs", "attempt_exits", "job_progress"] {
         assert_eq!(rows_of(&stage, table, &lost).await, 0, "{table}");
         assert_eq!(rows_of(&stage, table, &kept).await, 4, "{table}");
     }

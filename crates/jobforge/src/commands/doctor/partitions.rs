@@ -23,7 +23,7 @@ async fn ahead(client: &Client) -> Result<Check, Error> {
                    max(to_timestamp(right(p.relname, 8) || '+00', 'YYYYMMDDTZH')) + w.step, clock_timestamp())
                    - clock_timestamp()) / 86400)::integer
                from (select t.name || '_' || c.class as parent, c.step
-                     from (values ('job_history'), ('attempt_history'), ('log_history')) as t(name)
+                     from (values ('job_history'), ('attempt_history'), ('log_history'), ('exit_history')) as t(name)
                      cross join (values ('day', interval '1 day'), ('week', interval '1 day'),
                        ('month', interval '7 days'), ('year', interval '1 month')) as c(class, step)) as w
                left join pg_catalog.pg_inherits i on i.inhparent = to_regclass('jobforge.' || w.parent)

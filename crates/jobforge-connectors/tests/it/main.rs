@@ -1,0 +1,4 @@
+//! Stories of commands and connectors, on a real Postgres, with real programs and servers.
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
+
+mod command;
