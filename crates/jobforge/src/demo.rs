@@ -3,24 +3,21 @@
 use std::time::Duration;
 
 use jobforge_core::{Definition, Payload};
-use jobforge_worker::{
-    Context, HandlerError, HandlerResult, Level, Outcome, Worker, WorkerConfig, WorkerError,
-};
+use jobforge_worker::{Context, HandlerError, HandlerResult, Level, Outcome, WorkerBuilder};
 use serde::Deserialize;
 use uuid::{Uuid, uuid};
 
 /// The tenant of the demo jobs; fixed, so that examples can name it.
 pub(crate) const TENANT: Uuid = uuid!("d0000000-0000-4000-8000-000000000001");
 
-/// A worker that runs the demo types.
-pub(crate) fn worker(config: WorkerConfig) -> Result<Worker, WorkerError> {
-    Worker::builder(config)
+/// Adds the handlers of the demo types to a worker.
+pub(crate) fn register(builder: WorkerBuilder) -> WorkerBuilder {
+    builder
         .handle("demo.echo", echo)
         .handle("demo.sleep", sleep)
         .handle("demo.flaky", flaky)
         .handle("demo.fail", fail)
         .handle("demo.progress", progress)
-        .build()
 }
 
 /// The demo types as the database should know them.

@@ -46,7 +46,7 @@ pub enum EgressError {
         host: String,
     },
     /// No answer, or not all of it, in time.
-    #[error("{host} did not answer within {} s", after.as_secs_f32())]
+    #[error("{host} did not answer within {} s", (after.as_secs_f32() * 10.0).round() / 10.0)]
     Timeout {
         /// The host of the URL.
         host: String,

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use ipnet::IpNet;
 use reqwest::header::HeaderMap;
 use reqwest::{Certificate, Method, StatusCode};
 use tokio::time::timeout_at;
@@ -23,6 +22,7 @@ use uuid::Uuid;
 
 pub use body::{Body, BodyEnd};
 pub use error::{EgressError, UrlFault};
+pub use ipnet::IpNet;
 pub use policy::{EgressPolicy, parse_nets};
 pub use resolver::{Lookup, SystemLookup};
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::cli::TickArgs;
 use crate::commands::work::worker_config;
 use crate::config::Config;
-use crate::demo;
+use crate::handlers;
 use crate::output::Output;
 use crate::target::{Purpose, Target};
 
@@ -16,7 +16,7 @@ pub(crate) async fn run(config: &Config, args: &TickArgs, output: Output) -> Res
     let target = Target::resolve(config, Purpose::Work)?;
     let limit = usize::try_from(args.limit)?;
     let settings = worker_config(config, &target, args.queues.clone(), None);
-    let stats = demo::worker(settings)?.run_once(limit).await?;
+    let stats = handlers::worker(settings, &config.egress.settings()?)?.run_once(limit).await?;
     let json = json!({
         "claimed": stats.claimed, "completed": stats.completed, "failed": stats.failed,
         "snoozed": stats.snoozed, "released": stats.released,
