@@ -1,12 +1,14 @@
 //! The section `[egress]`: where requests may go, and how long and large they may be.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use jobforge_connectors::egress::{EgressPolicy, EgressSettings, IpNet, parse_nets};
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
 type TenantNets = BTreeMap<Uuid, Vec<IpNet>>;
@@ -19,6 +21,7 @@ const LARGEST_BODY: usize = 16 * 1024 * 1024;
 pub(crate) struct EgressSection {
     pub(crate) allow: Vec<String>,
     pub(crate) deny: Vec<String>,
+    #[serde(deserialize_with = "one_or_many")]
     pub(crate) ports: Vec<u16>,
     pub(crate) connect_timeout_seconds: u64,
     pub(crate) read_timeout_seconds: u64,
@@ -77,4 +80,31 @@ impl EgressSection {
         };
         self.tenants.iter().map(nets).collect()
     }
+}
+
+/// In the environment a single port is a number, not a list of one.
+fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u16>, D::Error> {
+    struct Ports;
+
+    impl<'de> Visitor<'de> for Ports {
+        type Value = Vec<u16>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("ports, separated by commas")
+        }
+
+        fn visit_i64<E: Error>(self, port: i64) -> Result<Vec<u16>, E> {
+            u16::try_from(port).map(|port| vec![port]).map_err(|_| E::custom(format!("{port} is no port")))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut ports: A) -> Result<Vec<u16>, A::Error> {
+            let mut read = Vec::new();
+            while let Some(port) = ports.next_element()? {
+                read.push(port);
+            }
+            Ok(read)
+        }
+    }
+
+    from.deserialize_any(Ports)
 }
