@@ -4,24 +4,23 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// IPv4 that is not globally routable, and what a cloud answers on although it looks global.
-const DENIED_V4: [([u8; 4], u32); 17] = [
-    ([0, 0, 0, 0], 8),          // "this network"; 0.0.0.0 reaches the machine itself
-    ([10, 0, 0, 0], 8),         // private
-    ([100, 64, 0, 0], 10),      // carrier-grade NAT; metadata of some clouds
-    ([127, 0, 0, 0], 8),        // loopback
-    ([168, 63, 129, 16], 32),   // the host agent of Azure
-    ([169, 254, 0, 0], 16),     // link-local; metadata of most clouds
-    ([172, 16, 0, 0], 12),      // private
-    ([192, 0, 0, 0], 24),       // protocol assignments; metadata of Oracle's cloud
-    ([192, 0, 2, 0], 24),       // documentation
-    ([192, 88, 99, 0], 24),     // 6to4 relays
-    ([192, 168, 0, 0], 16),     // private
-    ([198, 18, 0, 0], 15),      // benchmarks
-    ([198, 51, 100, 0], 24),    // documentation
-    ([203, 0, 113, 0], 24),     // documentation
-    ([224, 0, 0, 0], 4),        // multicast
-    ([240, 0, 0, 0], 4),        // reserved
-    ([255, 255, 255, 255], 32), // broadcast
+const DENIED_V4: [([u8; 4], u32); 16] = [
+    ([0, 0, 0, 0], 8),        // "this network"; 0.0.0.0 reaches the machine itself
+    ([10, 0, 0, 0], 8),       // private
+    ([100, 64, 0, 0], 10),    // carrier-grade NAT; metadata of some clouds
+    ([127, 0, 0, 0], 8),      // loopback
+    ([168, 63, 129, 16], 32), // the host agent of Azure
+    ([169, 254, 0, 0], 16),   // link-local; metadata of most clouds
+    ([172, 16, 0, 0], 12),    // private
+    ([192, 0, 0, 0], 24),     // protocol assignments; metadata of Oracle's cloud
+    ([192, 0, 2, 0], 24),     // documentation
+    ([192, 88, 99, 0], 24),   // 6to4 relays
+    ([192, 168, 0, 0], 16),   // private
+    ([198, 18, 0, 0], 15),    // benchmarks
+    ([198, 51, 100, 0], 24),  // documentation
+    ([203, 0, 113, 0], 24),   // documentation
+    ([224, 0, 0, 0], 4),      // multicast
+    ([240, 0, 0, 0], 4),      // reserved; broadcast
 ];
 
 /// What is not global inside 2000::/3, the only IPv6 range that is global at all.

@@ -140,11 +140,10 @@ impl Egress {
 
     /// A client that asks this for addresses.
     pub fn with_lookup(settings: &EgressSettings, lookup: Arc<dyn Lookup>) -> Result<Egress, EgressError> {
-        let everybody = Client::new(settings, &[], lookup.clone())?;
-        let tenants = settings.tenants.iter();
-        let tenants =
-            tenants.map(|(tenant, nets)| Ok((*tenant, Client::new(settings, nets, lookup.clone())?)));
+        let client = |nets: &[IpNet]| Client::new(settings, nets, lookup.clone());
+        let tenants = settings.tenants.iter().map(|(tenant, nets)| Ok((*tenant, client(nets)?)));
         let tenants = tenants.collect::<Result<_, EgressError>>()?;
+        let everybody = Client::new(settings, &[], lookup)?;
         let EgressSettings { max_timeout, max_body_bytes, .. } = *settings;
         Ok(Egress { clients: Arc::new(Clients { max_timeout, max_body_bytes, everybody, tenants }) })
     }

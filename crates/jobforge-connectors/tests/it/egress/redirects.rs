@@ -2,6 +2,7 @@
 
 use jobforge_connectors::egress::{Egress, EgressError, Redirects};
 use reqwest::header::{AUTHORIZATION, COOKIE, HeaderValue};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use uuid::Uuid;
 
 use super::{get, send, settings};
@@ -39,6 +40,25 @@ async fn credentials_do_not_go_along_to_another_host() {
     let here = here.iter().find(|request| request.line.contains("/here")).unwrap();
     assert_eq!(here.headers["authorization"], "Bearer canary", "the same host gets them again");
     assert_eq!(here.headers["cookie"], "session=canary", "and no cookie of an answer");
+}
+
+#[tokio::test]
+async fn no_connection_is_used_twice() {
+    // A server that would take a second request on the same connection.
+    let patient = Server::start("127.0.0.1:0", |_| {
+        Reply::Stream(Box::new(|mut stream| {
+            Box::pin(async move {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+                let _ = stream.read(&mut [0; 1024]).await;
+            })
+        }))
+    })
+    .await;
+    let egress = egress();
+    for _ in 0..3 {
+        assert_eq!(send(&egress, &patient.url("/")).await.unwrap().status, 200);
+    }
+    assert_eq!(patient.accepted().await, 3);
 }
 
 #[tokio::test]
