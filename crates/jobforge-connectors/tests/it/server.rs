@@ -101,13 +101,16 @@ impl Server {
     pub(crate) async fn accepted(&self) -> usize {
         let probe = TcpStream::connect(("127.0.0.1", self.port())).await.unwrap();
         let port = probe.local_addr().unwrap().port();
+        let take = |peers: &mut Vec<u16>| {
+            let place = peers.iter().position(|peer| *peer == port)?;
+            peers.remove(place);
+            Some(place)
+        };
         loop {
-            let mut peers = self.accepted.lock().unwrap();
-            if let Some(place) = peers.iter().position(|peer| *peer == port) {
-                peers.remove(place);
-                return place;
+            let before = take(&mut self.accepted.lock().unwrap());
+            if let Some(before) = before {
+                return before;
             }
-            drop(peers);
             tokio::task::yield_now().await;
         }
     }

@@ -156,9 +156,9 @@ async fn no_redirect_leads_to_loopback() {
     let egress = Egress::with_lookup(&settings(&["127.0.0.2"]), names).unwrap();
     let mut followed = 0;
     for status in [301, 302, 303, 307, 308] {
-        for index in 0..SPELLINGS.len() {
+        for (index, host) in SPELLINGS.iter().enumerate() {
             let result = send(&egress, &guide.url(&format!("/{status}/{index}"))).await;
-            assert!(result.is_err(), "{status} {}", SPELLINGS[index]);
+            assert!(result.is_err(), "{status} {host}");
             followed += 1;
         }
     }

@@ -20,7 +20,7 @@ fn delivery(server: &Server) -> Value {
     json!({ "url": server.url("/hook"), "event_type": "invoice.paid", "body": { "id": 7 }, "secrets": [SECRET] })
 }
 
-fn with(server: &Server, change: Value) -> Value {
+fn with(server: &Server, change: &Value) -> Value {
     let mut payload = delivery(server);
     payload.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
     payload
@@ -80,7 +80,7 @@ async fn little_of_an_answer_is_kept() {
     let kept = story.succeeds(KEY, &delivery(&server)).await;
     assert_eq!((kept["body"].as_str().unwrap().len(), &kept["truncated"]), (1024, &json!(true)));
     assert_eq!(kept["headers"], json!({ "x-request-id": "r1" }));
-    let (error, _) = story.retries(KEY, &with(&server, json!({ "url": server.url("/fail") }))).await;
+    let (error, _) = story.retries(KEY, &with(&server, &json!({ "url": server.url("/fail") }))).await;
     assert_eq!(error.matches('z').count(), 1024, "{error}");
     assert!(!error.contains("canary"), "{error}");
 }
@@ -123,25 +123,25 @@ async fn deliveries_that_cannot_be_are_refused_before_anything_is_sent() {
     story.configure("other", json!({ "url": server.url("/x") }), &[("signing_secret", SECRET)]);
     let by = |name: &str| json!({ "connector": name, "event_type": "a", "body": {} });
     for (payload, expected) in [
-        (with(&server, json!({ "secrets": [] })), "the payload is refused: /secrets: "),
-        (with(&server, json!({ "secrets": ["canary"] })), "the payload is refused: /secrets/0: "),
+        (with(&server, &json!({ "secrets": [] })), "the payload is refused: /secrets: "),
+        (with(&server, &json!({ "secrets": ["canary"] })), "the payload is refused: /secrets/0: "),
         (
-            with(&server, json!({ "secrets": ["whsec_Y2FuYXJ5"] })),
+            with(&server, &json!({ "secrets": ["whsec_Y2FuYXJ5"] })),
             "signing secret number 1 is refused: its key has not",
         ),
-        (with(&server, json!({ "secrets": [SECRET, SECRET, SECRET] })), "the payload is refused: /secrets: "),
-        (with(&server, json!({ "event_type": "a\nb" })), "the payload is refused: /event_type: "),
+        (with(&server, &json!({ "secrets": [SECRET, SECRET, SECRET] })), "the payload is refused: /secrets: "),
+        (with(&server, &json!({ "event_type": "a\nb" })), "the payload is refused: /event_type: "),
         (
-            with(&server, json!({ "signature_header": "Authorization" })),
+            with(&server, &json!({ "signature_header": "Authorization" })),
             "the payload is refused: /signature_header: ",
         ),
-        (with(&server, json!({ "headers": { "Webhook-Id": "1" } })), "header webhook-id is refused"),
+        (with(&server, &json!({ "headers": { "Webhook-Id": "1" } })), "header webhook-id is refused"),
         (
-            with(&server, json!({ "headers": { "X-JobForge-Event": "1" } })),
+            with(&server, &json!({ "headers": { "X-JobForge-Event": "1" } })),
             "header x-jobforge-event is refused",
         ),
         (
-            with(&server, json!({ "url": "http://10.0.0.1/" })),
+            with(&server, &json!({ "url": "http://10.0.0.1/" })),
             "10.0.0.1 is not an address that may be reached",
         ),
         (json!({ "event_type": "a", "body": {} }), "the payload is refused: /: "),
@@ -149,7 +149,7 @@ async fn deliveries_that_cannot_be_are_refused_before_anything_is_sent() {
         (by("unsigned"), "there is no signing secret"),
         (by("weak"), "signing secret signing_secret is refused: it does not start with whsec_"),
         (by("named"), "there is no signing secret gone"),
-        (with(&server, json!({ "connector": "other" })), "leads away from the connector config's own"),
+        (with(&server, &json!({ "connector": "other" })), "leads away from the connector config's own"),
     ] {
         let error = story.fails(KEY, &payload).await;
         assert!(error.contains(expected), "{payload}: {error}");
