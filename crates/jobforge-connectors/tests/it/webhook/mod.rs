@@ -129,7 +129,10 @@ async fn deliveries_that_cannot_be_are_refused_before_anything_is_sent() {
             with(&server, &json!({ "secrets": ["whsec_Y2FuYXJ5"] })),
             "signing secret number 1 is refused: its key has not",
         ),
-        (with(&server, &json!({ "secrets": [SECRET, SECRET, SECRET] })), "the payload is refused: /secrets: "),
+        (
+            with(&server, &json!({ "secrets": [SECRET, SECRET, SECRET] })),
+            "the payload is refused: /secrets: ",
+        ),
         (with(&server, &json!({ "event_type": "a\nb" })), "the payload is refused: /event_type: "),
         (
             with(&server, &json!({ "signature_header": "Authorization" })),
