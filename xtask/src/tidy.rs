@@ -6,6 +6,7 @@
 mod bindings;
 mod config_keys;
 mod doc_names;
+mod egress;
 mod error_codes;
 mod leftovers;
 mod length;
@@ -22,7 +23,7 @@ use crate::source::Tree;
 
 type Rule = fn(&Tree) -> Vec<Violation>;
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     length::check,
     sql_functions::check,
     bindings::check,
@@ -31,6 +32,7 @@ const RULES: [Rule; 8] = [
     doc_names::check,
     leftovers::check,
     sql_text::check,
+    egress::check,
 ];
 
 /// Checks the repository and prints what is wrong with it.

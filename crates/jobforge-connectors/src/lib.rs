@@ -1,3 +1,23 @@
-//! What a worker does without code: commands, connectors, and the one egress client they share.
+//! What a worker does without code.
+//!
+//! - [`command`]: programs as jobs
+//! - [`egress`]: the one client for everything outbound
+//! - [`http`], [`webhook`]: the connectors that use it; [`register`] adds them to a worker
+//! - [`configs`]: what tenants set up for connectors, secrets included
+//! - [`connectors`]: the job types, as the database should know them
 
 pub mod command;
+pub mod configs;
+pub mod egress;
+pub mod http;
+pub mod webhook;
+
+mod answer;
+mod catalogue;
+mod outgoing;
+mod retry_after;
+mod schema;
+mod tools;
+
+pub use catalogue::{Connector, connectors};
+pub use tools::register;

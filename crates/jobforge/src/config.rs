@@ -1,5 +1,7 @@
 //! The settings: one typed tree, read once. Flag over environment over `./jobforge.toml` over default.
 
+pub(crate) mod egress;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -25,6 +27,7 @@ pub(crate) struct Config {
     pub(crate) pg_bin: Option<PathBuf>,
     pub(crate) worker: WorkerSettings,
     pub(crate) scheduler: SchedulerSettings,
+    pub(crate) egress: egress::EgressSection,
     pub(crate) log: LogSettings,
 }
 
@@ -125,7 +128,7 @@ impl Config {
         if let Some((_, broken)) = rules.iter().find(|(kept, _)| !kept) {
             bail!("{broken}");
         }
-        Ok(())
+        self.egress.validate()
     }
 }
 
@@ -170,6 +173,9 @@ fn own_environment(env: Variables) -> Environment {
         .try_parsing(true)
         .list_separator(",")
         .with_list_parse_key("worker.queues")
+        .with_list_parse_key("egress.allow")
+        .with_list_parse_key("egress.deny")
+        .with_list_parse_key("egress.ports")
         .ignore_empty(true)
         .source(Some(env))
 }
@@ -230,10 +236,31 @@ mod tests {
             "database_url = \"not a url\"",
             "[scheduler]\nlead_lease_seconds = 3",
             "[log]\nformat = \"xml\"",
+            "[egress]\nallow = [\"ten\"]",
+            "[egress]\ndeny = [\"10.0.0.0/33\"]",
+            "[egress]\nports = [0]",
+            "[egress]\nread_timeout_seconds = 0",
+            "[egress]\nmax_body_bytes = 20000000",
+            "[egress.tenants]\nacme = [\"10.0.0.0/8\"]",
+            "[egress.tenants]\n11111111-1111-1111-1111-111111111111 = [\"ten\"]",
         ] {
             assert!(Settings::merge(vec![defaults(), file(text)]).is_err(), "{text}");
         }
         assert!(Settings::merge(vec![defaults(), environment(&[("JOBFORGE_SLOTS", "3")])]).is_err());
+    }
+
+    #[test]
+    fn ranges_of_the_worker_and_of_tenants_are_read() {
+        let tenant = "11111111-1111-1111-1111-111111111111";
+        let text =
+            format!("[egress]\nallow = [\"10.1.0.0/16\"]\n[egress.tenants]\n{tenant} = [\"10.2.0.1\"]");
+        let env = environment(&[("JOBFORGE_EGRESS__DENY", "1.1.1.1,::/0"), ("JOBFORGE_EGRESS__PORTS", "25")]);
+        let settings = Settings::merge(vec![defaults(), file(&text), env]).unwrap();
+        let egress = settings.config.egress.settings().unwrap();
+        assert_eq!(egress.policy.allow, ["10.1.0.0/16".parse().unwrap()]);
+        assert_eq!(egress.policy.deny, ["1.1.1.1/32".parse().unwrap(), "::/0".parse().unwrap()]);
+        assert_eq!(egress.policy.ports, [25]);
+        assert_eq!(egress.tenants[&tenant.parse().unwrap()], ["10.2.0.1/32".parse().unwrap()]);
     }
 
     #[test]

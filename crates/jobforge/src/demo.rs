@@ -3,26 +3,21 @@
 use std::time::Duration;
 
 use jobforge_core::{Definition, Payload};
-use jobforge_worker::{
-    Context, HandlerError, HandlerResult, Level, Outcome, Worker, WorkerConfig, WorkerError,
-};
+use jobforge_worker::{Context, HandlerError, HandlerResult, Level, Outcome, WorkerBuilder};
 use serde::Deserialize;
 use uuid::{Uuid, uuid};
-
-use crate::programs::Programs;
 
 /// The tenant of the demo jobs; fixed, so that examples can name it.
 pub(crate) const TENANT: Uuid = uuid!("d0000000-0000-4000-8000-000000000001");
 
-/// A worker that runs the demo types and the programs of its file; a program wins over a demo of its name.
-pub(crate) fn worker(config: WorkerConfig, programs: &Programs) -> Result<Worker, WorkerError> {
-    let worker = Worker::builder(programs.heed(config))
+/// Adds the handlers of the demo types to a worker.
+pub(crate) fn register(builder: WorkerBuilder) -> WorkerBuilder {
+    builder
         .handle("demo.echo", echo)
         .handle("demo.sleep", sleep)
         .handle("demo.flaky", flaky)
         .handle("demo.fail", fail)
-        .handle("demo.progress", progress);
-    programs.handle(worker).build()
+        .handle("demo.progress", progress)
 }
 
 /// The demo types as the database should know them.

@@ -3,6 +3,7 @@
 //! - `cli.rs`: the command line; `config.rs`: the settings behind it
 //! - `commands/`: one file per command
 //! - `dev.rs`, `dev/`: what `jobforge dev` is made of; `demo.rs`: the job types it shows
+//! - `handlers.rs`: what the worker can run
 //! - `target.rs`: which database a command works on, and as whom
 //! - `programs.rs`: the commands as jobs that this worker's file names
 //! - `failure.rs`: how a failure is told, and the exit codes
@@ -14,6 +15,7 @@ mod config;
 mod demo;
 mod dev;
 mod failure;
+mod handlers;
 mod logs;
 mod output;
 mod programs;

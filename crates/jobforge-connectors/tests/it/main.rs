@@ -2,3 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
 mod command;
+mod egress;
+mod http;
+mod server;
+mod story;
+mod webhook;

@@ -199,6 +199,8 @@ pub(crate) enum DefinitionsAction {
         /// The job type
         key: String,
     },
+    /// Make the connectors' job types known; their queues and limits stay as they are
+    InstallConnectors,
     /// Make a job type known, or change it; what is not given stays
     Set(Box<DefinitionsSetArgs>),
 }

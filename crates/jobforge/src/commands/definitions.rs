@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use jobforge_connectors::connectors;
 use jobforge_core::rpc::{list_definitions, upsert_definition};
 use jobforge_core::{Code, Definition, Error, ListedDefinition};
 use serde_json::json;
@@ -32,6 +33,14 @@ pub(crate) async fn run(config: &Config, args: DefinitionsArgs, output: Output) 
         DefinitionsAction::Show { key } => {
             let definition = find(&client, &key).await?;
             output.answer(&definition, || show(&definition))?;
+        }
+        DefinitionsAction::InstallConnectors => {
+            let installed = connectors().map(|connector| connector.definition());
+            for definition in &installed {
+                upsert_definition(&client, definition).await?;
+            }
+            let keys = installed.map(|definition| definition.key);
+            output.answer(&json!({ "installed": keys }), || format!("installed {}", keys.join(", ")))?;
         }
         DefinitionsAction::Set(args) => {
             let change = change(*args);

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
+use jobforge_connectors::egress::{EgressSettings, parse_nets};
 use jobforge_core::migrate::Report;
 use jobforge_scheduler::{Scheduler, SchedulerConfig, SchedulerHandle};
 use jobforge_worker::{WorkerConfig, WorkerHandle};
@@ -13,7 +14,7 @@ use serde_json::json;
 use crate::cli::DevArgs;
 use crate::commands::schedule::scheduler_config;
 use crate::config::{Config, redact};
-use crate::demo::{self, TENANT};
+use crate::demo::TENANT;
 use crate::dev::home::{DevFile, DevHome};
 use crate::dev::logins::Logins;
 use crate::dev::mix;
@@ -21,12 +22,14 @@ use crate::dev::roles::{self, Urls};
 use crate::dev::server::{Access, Ground};
 use crate::dev::summary::Summary;
 use crate::failure::Usage;
+use crate::handlers;
 use crate::output::Output;
 use crate::programs::Programs;
 use crate::signals::Signals;
 
 /// How long the first round of upkeep may keep the worker waiting.
 const SETTLE: Duration = Duration::from_secs(10);
+const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
 pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Result<ExitCode> {
     if let Some(address) = args.listen {
@@ -45,7 +48,8 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     // Completions before their partition exists would go to the default one, and keep it from being made.
     let _ = tokio::time::timeout(SETTLE, scheduler.settled()).await;
     programs.define(&urls.operator).await?;
-    let worker = demo::worker(worker_settings(&config, &urls), &programs)?.start().await?;
+    let worker = handlers::worker(worker_settings(&config, &urls), &egress_settings(&config)?, &programs)?;
+    let worker = worker.start().await?;
     ground.home.announce(&DevFile {
         url: None,
         database_url: urls.app.clone(),
@@ -92,6 +96,14 @@ fn worker_settings(config: &Config, urls: &Urls) -> WorkerConfig {
         grace_seconds: config.worker.grace_seconds,
         ..WorkerConfig::default()
     }
+}
+
+/// What is tried out is tried out on this machine: its own addresses are open to the connectors.
+fn egress_settings(config: &Config) -> Result<EgressSettings> {
+    let mut settings = config.egress.settings()?;
+    let own = parse_nets(&LOOPBACK).map_err(|error| anyhow!(error))?;
+    settings.policy.allow.extend(own);
+    Ok(settings)
 }
 
 /// Keeps the line up to date and the jobs coming, until a signal.
@@ -142,6 +154,7 @@ fn tell(ground: &Ground, urls: &Urls, report: &Report, no_demo: bool, output: Ou
          \x20 schema    {schema}\n\
          \x20 tenant    demo, {TENANT}\n\
          \x20 jobs      {jobs}\n\
+         \x20 egress    connectors may reach this machine too ({}), as `jobforge work` may not\n\
          \x20 details   {file} (with the password; readable by you alone)\n\n\
          Try, in another terminal in this directory:\n\
          \x20 jobforge jobs list\n\
@@ -152,6 +165,7 @@ fn tell(ground: &Ground, urls: &Urls, report: &Report, no_demo: bool, output: Ou
          Ctrl-C stops everything; the data stays in {dir}.\n",
         env!("CARGO_PKG_VERSION"),
         ground.server.description,
+        LOOPBACK.join(", "),
     );
     Ok(())
 }

@@ -7,7 +7,7 @@ use jobforge_worker::{WorkerConfig, WorkerHandle};
 
 use crate::cli::WorkArgs;
 use crate::config::Config;
-use crate::demo;
+use crate::handlers;
 use crate::output::Output;
 use crate::programs::Programs;
 use crate::signals::Signals;
@@ -18,7 +18,7 @@ pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Resu
     let mut signals = Signals::listen()?;
     let settings = worker_config(config, &Target::resolve(config, Purpose::Work)?, args.queues, args.slots);
     tracing::info!(queues = settings.queues.join(","), slots = settings.slots, "the worker starts");
-    let worker = demo::worker(settings, &programs)?.start().await?;
+    let worker = handlers::worker(settings, &config.egress.settings()?, &programs)?.start().await?;
     tracing::info!(worker_id = worker.worker_id(), "the worker is ready");
     signals.next().await;
     let code = stop(&worker, &mut signals).await;

@@ -3,6 +3,7 @@
 //! even less.
 
 use anyhow::{Context, Result};
+use jobforge_connectors::connectors;
 use jobforge_core::Tenant;
 use jobforge_core::connect::connect;
 use jobforge_core::migrate::{self, Report};
@@ -75,14 +76,15 @@ async fn make_logins(admin_url: &str, logins: &Logins) -> Result<()> {
     Ok(())
 }
 
-/// As operator: who acts for whom, the demo tenant, the demo types.
+/// As operator: who acts for whom, the demo tenant, the demo types and those of the connectors.
 async fn register(operator_url: &str) -> Result<()> {
     let client = open(operator_url).await?;
     for (login, _, _) in LOGINS {
         bind_login(&client, login, None).await?;
     }
     upsert_tenant(&client, &Tenant::named(demo::TENANT, "demo")).await?;
-    for definition in demo::definitions() {
+    let connectors = connectors().map(|connector| connector.definition());
+    for definition in demo::definitions().into_iter().chain(connectors) {
         upsert_definition(&client, &definition).await?;
     }
     Ok(())

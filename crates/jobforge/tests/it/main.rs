@@ -3,6 +3,7 @@
 
 mod commands;
 mod config;
+mod connectors;
 mod dead;
 mod dev;
 mod dev_server;
