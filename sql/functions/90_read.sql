@@ -132,6 +132,7 @@ as $$
 $$;
 comment on function jobforge.next_jobs(uuid, uuid, boolean, boolean) is
   'The next thousand jobs of a tenant before an id, live and over merged; called under the tenant.';
+grant execute on function jobforge.next_jobs(uuid, uuid, boolean, boolean) to jf_sys;
 
 create or replace function jobforge.list_attempts(p_tenant_id uuid, p_job_id uuid)
 returns table (number integer, status text, worker_id text, pid integer, started_at timestamptz, finished_at timestamptz,

@@ -14,7 +14,6 @@ const CLIENT_ROLES: [&str; 4] = ["jf_tenant", "jf_worker", "jf_operator", "publi
 
 /// Functions that are granted to clients and yet have no typed call, each with its reason.
 const WITHOUT_CALL: &[(&str, &str)] = &[
-    ("clock", "a building block of policies and functions; hosts take the time from answers"),
     ("pre_request", "PostgREST calls it before each request; other hosts name the tenant themselves"),
 ];
 

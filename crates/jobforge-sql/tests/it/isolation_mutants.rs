@@ -65,6 +65,11 @@ async fn faulty_gates_are_caught() {
 }
 
 #[tokio::test]
+async fn faulty_connectors_are_caught() {
+    assert_all_caught(faults::CONNECTORS).await;
+}
+
+#[tokio::test]
 async fn faulty_keys_and_rights_are_caught() {
     assert_all_caught(faults::RIGHTS).await;
 }
@@ -103,6 +108,8 @@ const MAKE_BYPASSING_OWNER: &str = "
 /// Policies whose loss no caller can notice, and why.
 const REDUNDANT: &[(&str, &str, &str)] = &[
     ("fn_read", "jobforge.sweeps", "no function of jf_fn reads sweeps"),
+    ("tenant_reads", "jobforge.connector_configs", "nobody but the functions' owners may select from it"),
+    ("tenant_reads", "jobforge.connector_secrets", "nobody but the functions' owners may select from it"),
     ("tenant_reads", "jobforge.idempotency_keys", "nobody but the functions' owners may select from it"),
 ];
 
@@ -158,7 +165,7 @@ async fn tenants_policies_are_missed() {
 
 #[tokio::test]
 async fn system_policies_are_missed() {
-    assert_each_is_missed(SYSTEM, &["service", "service of upkeep", "explanations"]).await;
+    assert_each_is_missed(SYSTEM, &["service", "service of upkeep", "connectors", "explanations"]).await;
 }
 
 #[tokio::test]
