@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::cli::Global;
 use crate::failure::Usage;
+use crate::secrets::{SEAL_KEYS, SECRET_PREFIX, secret_env};
 
 const DEFAULTS: &str = include_str!("config.default.toml");
 const FILE: &str = "jobforge.toml";
@@ -35,6 +36,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) slots: usize,
     pub(crate) lease_seconds: u16,
     pub(crate) grace_seconds: u64,
+    pub(crate) secret_env: Vec<String>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -124,6 +126,7 @@ impl Config {
         if let Some((_, broken)) = rules.iter().find(|(kept, _)| !kept) {
             bail!("{broken}");
         }
+        secret_env(&self.worker.secret_env).context("worker.secret_env is not usable")?;
         Ok(())
     }
 }
@@ -162,13 +165,17 @@ fn database_url_alone(env: Variables) -> Variables {
     env.into_iter().filter(|(name, value)| name == "DATABASE_URL" && !value.is_empty()).collect()
 }
 
+/// Keys and secrets begin as settings do and are none: they are read where they are used, and shown nowhere.
 fn own_environment(env: Variables) -> Environment {
+    let is_setting = |name: &str| name != SEAL_KEYS && !name.starts_with(SECRET_PREFIX);
+    let env: Variables = env.into_iter().filter(|(name, _)| is_setting(name)).collect();
     Environment::with_prefix("JOBFORGE")
         .prefix_separator("_")
         .separator("__")
         .try_parsing(true)
         .list_separator(",")
         .with_list_parse_key("worker.queues")
+        .with_list_parse_key("worker.secret_env")
         .ignore_empty(true)
         .source(Some(env))
 }
@@ -229,10 +236,22 @@ mod tests {
             "database_url = \"not a url\"",
             "[scheduler]\nlead_lease_seconds = 3",
             "[log]\nformat = \"xml\"",
+            "[worker]\nsecret_env = [\"*\"]",
         ] {
             assert!(Settings::merge(vec![defaults(), file(text)]).is_err(), "{text}");
         }
         assert!(Settings::merge(vec![defaults(), environment(&[("JOBFORGE_SLOTS", "3")])]).is_err());
+    }
+
+    #[test]
+    fn keys_and_secrets_in_the_environment_are_no_settings() {
+        let env = environment(&[
+            ("JOBFORGE_SEAL_KEYS", "k1:x"),
+            ("JOBFORGE_SECRET_TOKEN", "canary"),
+            ("JOBFORGE_WORKER__SECRET_ENV", "JOBFORGE_SECRET_*,MAIL_TOKEN"),
+        ]);
+        let settings = Settings::merge(vec![defaults(), env]).unwrap();
+        assert_eq!(settings.config.worker.secret_env, ["JOBFORGE_SECRET_*", "MAIL_TOKEN"]);
     }
 
     #[test]

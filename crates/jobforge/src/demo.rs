@@ -12,9 +12,9 @@ use uuid::{Uuid, uuid};
 /// The tenant of the demo jobs; fixed, so that examples can name it.
 pub(crate) const TENANT: Uuid = uuid!("d0000000-0000-4000-8000-000000000001");
 
-/// A worker that runs the demo types.
+/// A worker that runs the demo types and the connectors.
 pub(crate) fn worker(config: WorkerConfig) -> Result<Worker, WorkerError> {
-    Worker::builder(config)
+    jobforge_connectors::register_generators(Worker::builder(config))
         .handle("demo.echo", echo)
         .handle("demo.sleep", sleep)
         .handle("demo.flaky", flaky)

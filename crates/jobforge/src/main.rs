@@ -4,6 +4,7 @@
 //! - `commands/`: one file per command
 //! - `dev.rs`, `dev/`: what `jobforge dev` is made of; `demo.rs`: the job types it shows
 //! - `target.rs`: which database a command works on, and as whom
+//! - `secrets.rs`: keys and secrets of the environment
 //! - `failure.rs`: how a failure is told, and the exit codes
 //! - `logs.rs`, `output.rs`, `signals.rs`: logs to stderr, data to stdout, an orderly end
 
@@ -15,6 +16,7 @@ mod dev;
 mod failure;
 mod logs;
 mod output;
+mod secrets;
 mod signals;
 mod target;
 
@@ -24,7 +26,7 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 use crate::commands::{
-    bench, config_show, dead, definitions, dev as dev_command, doctor, enqueue, jobs, migrate,
+    bench, config_show, connectors, dead, definitions, dev as dev_command, doctor, enqueue, jobs, migrate,
 };
 use crate::commands::{pause, pauses, queues, resume, schedule, tenants, tick, work, workers};
 use crate::config::{Config, Settings};
@@ -61,6 +63,7 @@ async fn run(cli: Cli, output: Output) -> anyhow::Result<ExitCode> {
         Command::Pauses(args) => pauses::run(config, &args, output).await,
         Command::Tenants(args) => tenants::run(config, args, output).await,
         Command::Definitions(args) => definitions::run(config, args, output).await,
+        Command::Connectors(args) => connectors::run(config, args, output).await,
         Command::Doctor(args) => doctor::run(config, &args, output).await,
         Command::Config(args) => config_show::run(&settings, &args, output),
     }

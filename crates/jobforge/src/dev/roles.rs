@@ -82,7 +82,7 @@ async fn register(operator_url: &str) -> Result<()> {
         bind_login(&client, login, None).await?;
     }
     upsert_tenant(&client, &Tenant::named(demo::TENANT, "demo")).await?;
-    for definition in demo::definitions() {
+    for definition in demo::definitions().into_iter().chain(jobforge_connectors::generator_definitions()) {
         upsert_definition(&client, &definition).await?;
     }
     Ok(())
