@@ -106,6 +106,20 @@ grant usage on type jobforge.claimed to jf_sys;
 grant usage on type jobforge.claimed to jf_worker;
 grant usage on type jobforge.claimed to public;
 
+create type jobforge.job_count;
+alter type jobforge.job_count owner to jf_owner;
+alter type jobforge.job_count add attribute key text;
+alter type jobforge.job_count add attribute jobs bigint;
+alter type jobforge.job_count add attribute waiting bigint;
+alter type jobforge.job_count add attribute running bigint;
+alter type jobforge.job_count add attribute succeeded bigint;
+alter type jobforge.job_count add attribute failed bigint;
+alter type jobforge.job_count add attribute dead bigint;
+alter type jobforge.job_count add attribute canceled bigint;
+alter type jobforge.job_count add attribute seconds double precision;
+grant usage on type jobforge.job_count to jf_sys;
+grant usage on type jobforge.job_count to public;
+
 create type jobforge.job_filter;
 alter type jobforge.job_filter owner to jf_owner;
 alter type jobforge.job_filter add attribute statuses text[];
@@ -290,6 +304,54 @@ grant delete, insert, select, update on table jobforge.bulk_results to jf_fn;
 grant delete, insert, select, update on table jobforge.bulk_results to jf_sys;
 grant select (at, error_code, error_reason, job_id, operation_id, tenant_id, verdict) on table jobforge.bulk_results to jf_operator;
 grant select (at, error_code, error_reason, job_id, operation_id, tenant_id, verdict) on table jobforge.bulk_results to jf_tenant;
+
+create table jobforge.connector_configs;
+alter table jobforge.connector_configs owner to jf_owner;
+alter table jobforge.connector_configs add column tenant_id uuid not null;
+alter table jobforge.connector_configs add column name text not null;
+alter table jobforge.connector_configs add column settings jsonb default '{}'::jsonb not null;
+alter table jobforge.connector_configs add column disabled_at timestamp with time zone;
+alter table jobforge.connector_configs add column disabled_reason text;
+alter table jobforge.connector_configs add column created_at timestamp with time zone not null;
+alter table jobforge.connector_configs add column updated_at timestamp with time zone not null;
+alter table jobforge.connector_configs add column updated_by text not null;
+alter table jobforge.connector_configs add constraint connector_configs_author_length CHECK (((length(updated_by) >= 1) AND (length(updated_by) <= 255)));
+alter table jobforge.connector_configs add constraint connector_configs_disabled_with_reason CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL)));
+alter table jobforge.connector_configs add constraint connector_configs_name_form CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text));
+alter table jobforge.connector_configs add constraint connector_configs_pk PRIMARY KEY (tenant_id, name);
+alter table jobforge.connector_configs add constraint connector_configs_reason_length CHECK ((length(disabled_reason) <= 500));
+alter table jobforge.connector_configs add constraint connector_configs_settings_object CHECK ((jsonb_typeof(settings) = 'object'::text));
+alter table jobforge.connector_configs add constraint connector_configs_settings_size CHECK ((octet_length((settings)::text) <= 65536));
+alter table jobforge.connector_configs enable, force row level security;
+create policy login_bound on jobforge.connector_configs as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.connector_configs for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.connector_configs for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.connector_configs for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.connector_configs to jf_fn;
+grant delete, insert, select, update on table jobforge.connector_configs to jf_sys;
+
+create table jobforge.connector_secrets;
+alter table jobforge.connector_secrets owner to jf_owner;
+alter table jobforge.connector_secrets add column tenant_id uuid not null;
+alter table jobforge.connector_secrets add column config text not null;
+alter table jobforge.connector_secrets add column name text not null;
+alter table jobforge.connector_secrets add column env text;
+alter table jobforge.connector_secrets add column key_id text;
+alter table jobforge.connector_secrets add column sealed bytea;
+alter table jobforge.connector_secrets add column updated_at timestamp with time zone not null;
+alter table jobforge.connector_secrets add constraint connector_secrets_env_form CHECK ((env ~ '^[A-Za-z_][A-Za-z0-9_]{0,127}$'::text));
+alter table jobforge.connector_secrets add constraint connector_secrets_key_form CHECK ((key_id ~ '^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$'::text));
+alter table jobforge.connector_secrets add constraint connector_secrets_name_form CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text));
+alter table jobforge.connector_secrets add constraint connector_secrets_one_kind CHECK (((num_nonnulls(env, sealed) = 1) AND ((sealed IS NULL) = (key_id IS NULL))));
+alter table jobforge.connector_secrets add constraint connector_secrets_pk PRIMARY KEY (tenant_id, config, name);
+alter table jobforge.connector_secrets add constraint connector_secrets_sealed_size CHECK (((octet_length(sealed) >= 29) AND (octet_length(sealed) <= 8220)));
+alter table jobforge.connector_secrets enable, force row level security;
+create policy login_bound on jobforge.connector_secrets as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.connector_secrets for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.connector_secrets for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.connector_secrets for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.connector_secrets to jf_fn;
+grant delete, insert, select, update on table jobforge.connector_secrets to jf_sys;
 
 create table jobforge.definitions;
 alter table jobforge.definitions owner to jf_owner;
@@ -1002,8 +1064,19 @@ alter function jobforge.concerned(jobforge.claim_gate, uuid[]) owner to jf_sys;
 create function jobforge.count_finished(p_limit integer, p_since timestamp with time zone, p_until timestamp with time zone, p_now timestamp with time zone) returns TABLE(queue text, tenant_id uuid, enqueued bigint, completed bigint, canceled bigint, estimated boolean, leaf oid, block bigint) language plpgsql stable set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan;
 alter function jobforge.count_finished(integer, timestamp with time zone, timestamp with time zone, timestamp with time zone) owner to jf_sys;
 
+create function jobforge.count_flow(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_group_by text, p_from timestamp with time zone DEFAULT NULL::timestamp with time zone, p_to timestamp with time zone DEFAULT NULL::timestamp with time zone) returns TABLE(key text, enqueued bigint, succeeded bigint, failed bigint, canceled bigint, estimated boolean, at timestamp with time zone, from_at timestamp with time zone, to_at timestamp with time zone, complete boolean) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.count_flow(uuid, uuid, uuid, integer, text, timestamp with time zone, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.count_flow(uuid, uuid, uuid, integer, text, timestamp with time zone, timestamp with time zone) to jf_worker;
+
+create function jobforge.count_jobs(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_group_by text, p_from timestamp with time zone DEFAULT NULL::timestamp with time zone, p_to timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 100000, p_budget_ms integer DEFAULT 2000) returns TABLE(key text, jobs bigint, waiting bigint, running bigint, succeeded bigint, failed bigint, dead bigint, canceled bigint, mean_seconds double precision, at timestamp with time zone, from_at timestamp with time zone, to_at timestamp with time zone, complete boolean) language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.count_jobs(uuid, uuid, uuid, integer, text, timestamp with time zone, timestamp with time zone, integer, integer) owner to jf_sys;
+grant execute on function jobforge.count_jobs(uuid, uuid, uuid, integer, text, timestamp with time zone, timestamp with time zone, integer, integer) to jf_worker;
+
 create function jobforge.count_live(p_limit integer, p_since timestamp with time zone, p_until timestamp with time zone) returns TABLE(queue text, tenant_id uuid, queued bigint, ready bigint, running bigint, dead bigint, enqueued bigint, failed bigint, oldest_ready timestamp with time zone, estimated boolean) language plpgsql stable;
 alter function jobforge.count_live(integer, timestamp with time zone, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.count_next_jobs(p_tenant_id uuid, p_before uuid, p_first uuid, p_group_by text, p_groups jobforge.job_count[], OUT groups jobforge.job_count[], OUT seen integer, OUT last uuid) returns record language sql stable;
+alter function jobforge.count_next_jobs(uuid, uuid, uuid, text, jobforge.job_count[]) owner to jf_sys;
 
 create function jobforge.count_runs(p_kind text, p_name text, p_since xid8) returns void language plpgsql volatile;
 alter function jobforge.count_runs(text, text, xid8) owner to jf_sys;
@@ -1013,8 +1086,22 @@ alter function jobforge.dedupe_key(uuid, text, jsonb) owner to jf_fn;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_operator;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_tenant;
 
+create function jobforge.delete_connector_config(p_tenant_id uuid, p_name text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.delete_connector_config(uuid, text) owner to jf_fn;
+grant execute on function jobforge.delete_connector_config(uuid, text) to jf_operator;
+grant execute on function jobforge.delete_connector_config(uuid, text) to jf_tenant;
+
+create function jobforge.disable_connector_config(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_name text, p_reason text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.disable_connector_config(uuid, uuid, uuid, integer, text, text) owner to jf_sys;
+grant execute on function jobforge.disable_connector_config(uuid, uuid, uuid, integer, text, text) to jf_worker;
+
 create function jobforge.drop_notes(p_tenant_id uuid, p_job_id uuid) returns integer language plpgsql volatile;
 alter function jobforge.drop_notes(uuid, uuid) owner to jf_sys;
+
+create function jobforge.enable_connector_config(p_tenant_id uuid, p_name text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.enable_connector_config(uuid, text) owner to jf_fn;
+grant execute on function jobforge.enable_connector_config(uuid, text) to jf_operator;
+grant execute on function jobforge.enable_connector_config(uuid, text) to jf_tenant;
 
 create function jobforge.enqueue_job(p_tenant_id uuid, p_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_idempotency_key text DEFAULT NULL::text, p_dedupe_key text DEFAULT NULL::text, p_id uuid DEFAULT NULL::uuid, p_max_attempts integer DEFAULT NULL::integer, p_correlation_id text DEFAULT NULL::text, p_traceparent text DEFAULT NULL::text, p_tags jsonb DEFAULT NULL::jsonb, p_source text DEFAULT NULL::text, p_source_ref text DEFAULT NULL::text, p_created_by text DEFAULT NULL::text, p_concurrency_key text DEFAULT NULL::text, OUT id uuid, OUT status text, OUT existing boolean, OUT run_at timestamp with time zone) returns record language plpgsql volatile security definer set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text, text) owner to jf_fn;
@@ -1074,6 +1161,10 @@ create function jobforge.fail_jobs(p_lease_id uuid, p_tenant_ids uuid[], p_job_i
 alter function jobforge.fail_jobs(uuid, uuid[], uuid[], integer[], text[], text[], bigint[], text[], integer[], text[], text[]) owner to jf_sys;
 grant execute on function jobforge.fail_jobs(uuid, uuid[], uuid[], integer[], text[], text[], bigint[], text[], integer[], text[], text[]) to jf_worker;
 
+create function jobforge.find_connector_config(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_name text) returns TABLE(settings jsonb, disabled_reason text, secret_names text[], envs text[], key_ids text[], sealed bytea[]) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.find_connector_config(uuid, uuid, uuid, integer, text) owner to jf_sys;
+grant execute on function jobforge.find_connector_config(uuid, uuid, uuid, integer, text) to jf_worker;
+
 create function jobforge.find_dead_letters(p_tenant_id uuid, p_filter jobforge.job_filter, p_cursor text, p_now timestamp with time zone, p_limit integer, p_budget_ms integer, OUT ids uuid[], OUT next_cursor text, OUT complete boolean) returns record language plpgsql stable;
 alter function jobforge.find_dead_letters(uuid, jobforge.job_filter, text, timestamp with time zone, integer, integer) owner to jf_fn;
 
@@ -1090,6 +1181,11 @@ create function jobforge.get_bulk(p_tenant_id uuid, p_operation_id uuid) returns
 alter function jobforge.get_bulk(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.get_bulk(uuid, uuid) to jf_operator;
 grant execute on function jobforge.get_bulk(uuid, uuid) to jf_tenant;
+
+create function jobforge.get_connector_config(p_tenant_id uuid, p_name text) returns TABLE(name text, settings jsonb, secrets jsonb, disabled_at timestamp with time zone, disabled_reason text, created_at timestamp with time zone, updated_at timestamp with time zone, updated_by text) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.get_connector_config(uuid, text) owner to jf_fn;
+grant execute on function jobforge.get_connector_config(uuid, text) to jf_operator;
+grant execute on function jobforge.get_connector_config(uuid, text) to jf_tenant;
 
 create function jobforge.get_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, concurrency_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_id text, cancel_requested boolean, error text, payload jsonb, result jsonb, progress_percent real, progress_message text) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.get_job(uuid, uuid) owner to jf_fn;
@@ -1140,6 +1236,9 @@ grant execute on function jobforge.id_base(timestamp with time zone) to jf_fn;
 create function jobforge.id_tail() returns text language sql volatile;
 alter function jobforge.id_tail() owner to jf_sys;
 grant execute on function jobforge.id_tail() to jf_fn;
+
+create function jobforge.is_connector_secret(p_secret jsonb) returns boolean language sql immutable;
+alter function jobforge.is_connector_secret(jsonb) owner to jf_fn;
 
 create function jobforge.is_known(p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_dedupe_key text) returns boolean language sql stable;
 alter function jobforge.is_known(uuid, text, text, uuid, text) owner to jf_fn;
@@ -1225,6 +1324,11 @@ alter function jobforge.list_bulks(uuid, integer, uuid) owner to jf_fn;
 grant execute on function jobforge.list_bulks(uuid, integer, uuid) to jf_operator;
 grant execute on function jobforge.list_bulks(uuid, integer, uuid) to jf_tenant;
 
+create function jobforge.list_connector_configs(p_tenant_id uuid, p_limit integer DEFAULT 100, p_after text DEFAULT ''::text) returns TABLE(name text, settings jsonb, secrets jsonb, disabled_at timestamp with time zone, disabled_reason text, created_at timestamp with time zone, updated_at timestamp with time zone, updated_by text) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_connector_configs(uuid, integer, text) owner to jf_fn;
+grant execute on function jobforge.list_connector_configs(uuid, integer, text) to jf_operator;
+grant execute on function jobforge.list_connector_configs(uuid, integer, text) to jf_tenant;
+
 create function jobforge.list_dead_letters(p_tenant_id uuid, p_fingerprint text DEFAULT NULL::text, p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_failed_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_failed_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text, p_budget_ms integer DEFAULT 500) returns TABLE(id uuid, type text, queue text, status text, class text, fingerprint text, error text, created_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, source text, correlation_id text, tags jsonb, next_cursor text, complete boolean) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_dead_letters(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text, integer) owner to jf_fn;
 grant execute on function jobforge.list_dead_letters(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text, integer) to jf_operator;
@@ -1249,6 +1353,10 @@ grant execute on function jobforge.list_jobs(uuid, text[], text, text, text, tim
 create function jobforge.list_pauses(p_limit integer DEFAULT 100) returns TABLE(kind text, name text, reason text, author text, paused_at timestamp with time zone, until timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_pauses(integer) owner to jf_sys;
 grant execute on function jobforge.list_pauses(integer) to jf_operator;
+
+create function jobforge.list_sealed_secrets(p_unless_key_id text, p_limit integer DEFAULT 100, p_after_tenant_id uuid DEFAULT '00000000-0000-0000-0000-000000000000'::uuid, p_after_config text DEFAULT ''::text, p_after_name text DEFAULT ''::text) returns TABLE(tenant_id uuid, config text, name text, key_id text, sealed bytea) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_sealed_secrets(text, integer, uuid, text, text) owner to jf_sys;
+grant execute on function jobforge.list_sealed_secrets(text, integer, uuid, text, text) to jf_operator;
 
 create function jobforge.list_starved(p_waiting interval DEFAULT '00:15:00'::interval, p_limit integer DEFAULT 100) returns TABLE(kind text, name text, limit_name text, allowed double precision, waits_since timestamp with time zone) language plpgsql stable security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_starved(interval, integer) owner to jf_sys;
@@ -1277,6 +1385,9 @@ create function jobforge.look(p_worker_id text) returns TABLE(sentinel boolean, 
 alter function jobforge.look(text) owner to jf_sys;
 grant execute on function jobforge.look(text) to jf_worker;
 
+create function jobforge.look_at_connector_config(p_tenant_id uuid, p_name text) returns TABLE(name text, settings jsonb, secrets jsonb, disabled_at timestamp with time zone, disabled_reason text, created_at timestamp with time zone, updated_at timestamp with time zone, updated_by text) language sql stable;
+alter function jobforge.look_at_connector_config(uuid, text) owner to jf_fn;
+
 create function jobforge.make_id(p_base bigint, p_tail text, p_position integer) returns uuid language sql immutable;
 alter function jobforge.make_id(bigint, text, integer) owner to jf_sys;
 grant execute on function jobforge.make_id(bigint, text, integer) to jf_fn;
@@ -1292,6 +1403,7 @@ alter function jobforge.move_limited_since(text, text, xid8, xid8) owner to jf_s
 
 create function jobforge.next_jobs(p_tenant_id uuid, p_before uuid, p_live boolean, p_over boolean) returns TABLE(id uuid, type text, queue text, priority smallint, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, fence integer, failures integer, max_attempts smallint, source text, correlation_id text, tags jsonb, error text) language sql stable;
 alter function jobforge.next_jobs(uuid, uuid, boolean, boolean) owner to jf_fn;
+grant execute on function jobforge.next_jobs(uuid, uuid, boolean, boolean) to jf_sys;
 
 create function jobforge.next_keys(p_queue text, p_type text, p_tenant_id uuid, p_after text, p_most integer) returns SETOF text language sql stable;
 alter function jobforge.next_keys(text, text, uuid, text, integer) owner to jf_sys;
@@ -1443,6 +1555,10 @@ grant execute on function jobforge.refuse(text, text, text) to jf_owner;
 create function jobforge.refuse_stale(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.refuse_stale(uuid, uuid, uuid, integer, timestamp with time zone) owner to jf_sys;
 
+create function jobforge.refuse_unknown_config(p_operation text, p_name text) returns void language plpgsql immutable;
+alter function jobforge.refuse_unknown_config(text, text) owner to jf_fn;
+grant execute on function jobforge.refuse_unknown_config(text, text) to jf_sys;
+
 create function jobforge.register_worker(p_worker_id text, p_host text, p_pid integer, p_version text, p_queues text[], p_types text[], p_slots integer DEFAULT 1, p_metadata jsonb DEFAULT '{}'::jsonb) returns integer language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) owner to jf_sys;
 grant execute on function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) to jf_worker;
@@ -1474,6 +1590,15 @@ create function jobforge.require_columns(p_rows integer, VARIADIC p_lengths inte
 alter function jobforge.require_columns(integer, integer[]) owner to jf_fn;
 grant execute on function jobforge.require_columns(integer, integer[]) to jf_sys;
 
+create function jobforge.require_connector_name(p_name text) returns void language plpgsql immutable;
+alter function jobforge.require_connector_name(text) owner to jf_fn;
+
+create function jobforge.require_connector_secrets(p_config text, p_secrets jsonb) returns void language plpgsql immutable;
+alter function jobforge.require_connector_secrets(text, jsonb) owner to jf_fn;
+
+create function jobforge.require_held(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.require_held(uuid, uuid, uuid, integer, timestamp with time zone) owner to jf_sys;
+
 create function jobforge.require_lease(p_lease_id uuid, p_now timestamp with time zone) returns jobforge.leases language plpgsql volatile;
 alter function jobforge.require_lease(uuid, timestamp with time zone) owner to jf_sys;
 
@@ -1491,6 +1616,9 @@ alter function jobforge.require_patch(jsonb) owner to jf_fn;
 
 create function jobforge.require_pausable(p_kind text, p_name text) returns void language plpgsql stable;
 alter function jobforge.require_pausable(text, text) owner to jf_sys;
+
+create function jobforge.require_period(p_from timestamp with time zone, p_to timestamp with time zone, p_group_by text, p_groups text[]) returns void language plpgsql immutable;
+alter function jobforge.require_period(timestamp with time zone, timestamp with time zone, text, text[]) owner to jf_sys;
 
 create function jobforge.require_redrive(p_patch jsonb, p_max_attempts integer, p_reason text, p_limit integer, p_budget_ms integer) returns void language plpgsql immutable;
 alter function jobforge.require_redrive(jsonb, integer, text, integer, integer) owner to jf_fn;
@@ -1514,6 +1642,10 @@ create function jobforge.reschedule_job(p_tenant_id uuid, p_job_id uuid, p_run_a
 alter function jobforge.reschedule_job(uuid, uuid, timestamp with time zone, integer) owner to jf_fn;
 grant execute on function jobforge.reschedule_job(uuid, uuid, timestamp with time zone, integer) to jf_operator;
 grant execute on function jobforge.reschedule_job(uuid, uuid, timestamp with time zone, integer) to jf_tenant;
+
+create function jobforge.reseal_secret(p_tenant_id uuid, p_config text, p_name text, p_was bytea, p_key_id text, p_sealed bytea) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.reseal_secret(uuid, text, text, bytea, text, bytea) owner to jf_sys;
+grant execute on function jobforge.reseal_secret(uuid, text, text, bytea, text, bytea) to jf_operator;
 
 create function jobforge.resign(p_holder text) returns boolean language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.resign(text) owner to jf_sys;
@@ -1593,6 +1725,9 @@ create function jobforge.stop_worker(p_worker_id text) returns boolean language 
 alter function jobforge.stop_worker(text) owner to jf_sys;
 grant execute on function jobforge.stop_worker(text) to jf_worker;
 
+create function jobforge.store_connector_secrets(p_tenant_id uuid, p_config text, p_secrets jsonb, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.store_connector_secrets(uuid, text, jsonb, timestamp with time zone) owner to jf_fn;
+
 create function jobforge.survey(p_queues text[], p_types text[], p_most integer, p_now timestamp with time zone, OUT timeouts integer[], OUT due boolean, OUT apart boolean, OUT gated boolean, OUT ready integer) returns record language plpgsql volatile;
 alter function jobforge.survey(text[], text[], integer, timestamp with time zone) owner to jf_sys;
 
@@ -1639,6 +1774,11 @@ alter function jobforge.undo_redrive(uuid, uuid, jsonb) owner to jf_fn;
 create function jobforge.upkeep_partitions(p_term bigint, p_limit integer DEFAULT 100) returns TABLE(made integer, dropped integer, refused integer) language plpgsql volatile security definer set lock_timeout=50ms set search_path=pg_catalog, pg_temp;
 alter function jobforge.upkeep_partitions(bigint, integer) owner to jf_owner;
 grant execute on function jobforge.upkeep_partitions(bigint, integer) to jf_operator;
+
+create function jobforge.upsert_connector_config(p_tenant_id uuid, p_name text, p_settings jsonb DEFAULT NULL::jsonb, p_secrets jsonb DEFAULT NULL::jsonb, p_updated_by text DEFAULT NULL::text) returns TABLE(name text, settings jsonb, secrets jsonb, disabled_at timestamp with time zone, disabled_reason text, created_at timestamp with time zone, updated_at timestamp with time zone, updated_by text) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.upsert_connector_config(uuid, text, jsonb, jsonb, text) owner to jf_fn;
+grant execute on function jobforge.upsert_connector_config(uuid, text, jsonb, jsonb, text) to jf_operator;
+grant execute on function jobforge.upsert_connector_config(uuid, text, jsonb, jsonb, text) to jf_tenant;
 
 create function jobforge.upsert_definition(p_key text, p_description text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_timeout_seconds integer DEFAULT NULL::integer, p_max_attempts integer DEFAULT NULL::integer, p_max_deaths integer DEFAULT NULL::integer, p_retry_preset text DEFAULT NULL::text, p_retry_base_ms bigint DEFAULT NULL::bigint, p_retry_factor real DEFAULT NULL::real, p_retry_cap_ms bigint DEFAULT NULL::bigint, p_retry_jitter real DEFAULT NULL::real, p_retention text DEFAULT NULL::text, p_is_active boolean DEFAULT NULL::boolean, p_max_in_flight integer DEFAULT NULL::integer, p_max_in_flight_per_key integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_dead_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[]) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[]) owner to jf_sys;

@@ -65,7 +65,8 @@ as $$
 declare
   v_now timestamptz := jobforge.clock();
   v_to timestamptz := coalesce(p_to, v_now);
-  v_from timestamptz := coalesce(p_from, v_to - interval '1 day');
+  -- Samples are kept by the minute.
+  v_from timestamptz := date_trunc('minute', coalesce(p_from, v_to - interval '1 day'));
   v_began timestamptz;
 begin
   perform jobforge.require_held(p_lease_id, p_tenant_id, p_job_id, p_fence, v_now);

@@ -45,7 +45,7 @@ pub enum ResealError {
     #[error("secrets cannot be sealed anew")]
     Seal(#[from] SealError),
     /// The database did not answer, or refused.
-    #[error(transparent)]
+    #[error("secrets cannot be sealed anew")]
     Database(#[from] Error),
 }
 

@@ -72,12 +72,12 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("bound workers", bound_workers::PROBES),
     ("fences", fences::PROBES),
     ("payloads", payloads::PROBES),
-    ("connectors", connectors::PROBES),
     ("explanations", explanations::PROBES),
     ("postgrest", postgrest::PROBES),
     ("service", service::PROBES),
     ("service of dead letters", service_dead_letters::PROBES),
     ("service of upkeep", service_upkeep::PROBES),
+    ("connectors", connectors::PROBES),
 ];
 
 impl Site {

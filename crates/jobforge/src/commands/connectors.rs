@@ -16,6 +16,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::pause::person;
 use crate::cli::{ConnectorsAction, ConnectorsArgs, ConnectorsSetArgs};
 use crate::config::Config;
 use crate::failure::Usage;
@@ -114,7 +115,8 @@ fn change(tenant: Uuid, args: &ConnectorsSetArgs) -> Result<ConnectorChange> {
         let Sealed { key_id, bytes } = keys.seal(place, &stdin_secret()?)?;
         secrets.insert(name.clone(), Some(StoredSecret::Sealed { key_id, bytes }));
     }
-    Ok(ConnectorChange { name: args.name.clone(), settings: settings(args)?, secrets, updated_by: None })
+    let updated_by = Some(person());
+    Ok(ConnectorChange { name: args.name.clone(), settings: settings(args)?, secrets, updated_by })
 }
 
 /// Whatever else stands there may be a secret: it is not repeated.

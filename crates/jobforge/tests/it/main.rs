@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
 mod config;
+mod connectors;
 mod dead;
 mod dev;
 mod dev_server;
