@@ -9,10 +9,12 @@ mod reseal;
 mod seal;
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 
 use futures_util::future::BoxFuture;
 use jobforge_worker::{Context, HandlerError};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 pub use database::DatabaseConfigs;
 pub use env::{SecretEnv, SecretEnvError};
@@ -20,25 +22,25 @@ pub use reseal::{ResealError, Resealed, Unopened, reseal};
 pub use seal::{MAX_SECRET, SealError, SealKeys, Sealed, SecretPlace, new_key};
 
 /// Where a connector finds what its job's tenant set up.
-pub trait ConnectorConfigs: Send + Sync {
+pub trait ConnectorConfigs: Send + Sync + 'static {
     /// The config of this name; `None` where the tenant has none.
     fn find<'a>(
         &'a self,
-        ctx: &'a Context,
+        context: &'a Context,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Settings>, ConfigError>>;
+    ) -> BoxFuture<'a, Result<Option<Settings>, ConfigsError>>;
 
-    /// Takes the config out of use, until somebody enables it again; false where it was disabled before.
+    /// Takes the config out of use, until somebody enables it again.
     fn disable<'a>(
         &'a self,
-        ctx: &'a Context,
+        context: &'a Context,
         name: &'a str,
         reason: &'a str,
-    ) -> BoxFuture<'a, Result<bool, ConfigError>>;
+    ) -> BoxFuture<'a, Result<(), ConfigsError>>;
 }
 
 /// A config, opened for the job that asked for it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default)]
 pub struct Settings {
     /// The settings, a JSON object.
     pub settings: serde_json::Value,
@@ -46,10 +48,27 @@ pub struct Settings {
     pub secrets: BTreeMap<String, SecretString>,
 }
 
+impl Settings {
+    /// The text with every secret in it hidden: what a secret was sent to may send it back.
+    #[must_use]
+    pub fn hide(&self, text: String) -> String {
+        let secrets =
+            self.secrets.values().map(ExposeSecret::expose_secret).filter(|secret| !secret.is_empty());
+        secrets.fold(text, |text, secret| text.replace(secret, "***"))
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.secrets.keys().collect();
+        f.debug_struct("Settings").field("settings", &self.settings).field("secrets", &names).finish()
+    }
+}
+
 /// Why a config cannot be had. No message has a secret's value.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub enum ConfigsError {
     /// Somebody or something took it out of use.
     #[error("connector config {name} is disabled: {reason}")]
     Disabled {
@@ -90,18 +109,24 @@ pub enum ConfigError {
         source: serde_json::Error,
     },
     /// The database did not answer, or refused.
-    #[error(transparent)]
-    Database(#[from] jobforge_core::Error),
+    #[error("connector config {name} cannot be read or changed")]
+    Unavailable {
+        /// The config.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
 }
 
-impl ConfigError {
+impl ConfigsError {
     /// Whether another attempt of the job may succeed without anybody changing the config.
     pub fn is_transient(&self) -> bool {
         match self {
-            ConfigError::Disabled { .. } | ConfigError::Settings { .. } => false,
-            ConfigError::Sealed { source, .. } => source.is_transient(),
-            ConfigError::Env { source, .. } => source.is_transient(),
-            ConfigError::Database(_) => true,
+            ConfigsError::Disabled { .. } | ConfigsError::Settings { .. } => false,
+            ConfigsError::Sealed { source, .. } => source.is_transient(),
+            ConfigsError::Env { source, .. } => source.is_transient(),
+            ConfigsError::Unavailable { .. } => true,
         }
     }
 
@@ -110,5 +135,22 @@ impl ConfigError {
         let transient = self.is_transient();
         let error = HandlerError::from(self);
         if transient { error } else { error.permanent() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_neither_shown_nor_sent_on() {
+        let secrets = BTreeMap::from([
+            ("token".to_owned(), SecretString::from("canary")),
+            ("empty".to_owned(), SecretString::from("")),
+        ]);
+        let settings = Settings { settings: serde_json::json!({ "host": "h" }), secrets };
+        assert_eq!(settings.hide("you sent canary, canary!".to_owned()), "you sent ***, ***!");
+        let shown = format!("{settings:?}");
+        assert!(shown.contains("token") && !shown.contains("canary"), "{shown}");
     }
 }

@@ -28,10 +28,11 @@ impl Table {
         if !sound || different.len() != columns.len() {
             return Err(ReportError::Columns);
         }
-        let read = |(at, row): (usize, &Box<RawValue>)| {
-            read_row(columns, row).map_err(|what| ReportError::Row { row: at + 1, what })
-        };
-        let rows = rows.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        let rows = rows
+            .iter()
+            .enumerate()
+            .map(|(at, row)| read_row(columns, row).map_err(|what| ReportError::Row { row: at + 1, what }));
+        let rows = rows.collect::<Result<_, _>>()?;
         Ok(Table { columns: columns.to_vec(), rows })
     }
 }

@@ -15,20 +15,20 @@ fn made(payload: &Value) -> Result<Report, ReportError> {
     write(&request, &Filled { table, at, truncated: false })
 }
 
-fn csv(columns: Value, rows: Value) -> String {
+fn csv(columns: &Value, rows: &Value) -> String {
     made(&json!({ "format": "csv", "columns": columns, "rows": rows })).unwrap().body
 }
 
 #[test]
 fn csv_is_quoted_as_the_rfc_says() {
-    let body = csv(json!(["a", "b,c"]), json!([["x", "say \"hi\""], ["two\nlines", "a;b"], [null, true]]));
+    let body = csv(&json!(["a", "b,c"]), &json!([["x", "say \"hi\""], ["two\nlines", "a;b"], [null, true]]));
     assert_eq!(body, "a,\"b,c\"\r\nx,\"say \"\"hi\"\"\"\r\n\"two\nlines\",a;b\r\n,true\r\n");
 }
 
 #[test]
 fn no_cell_of_a_csv_is_a_formula() {
     for text in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠x"] {
-        let body = csv(json!(["a", text]), json!([[text, "b"]]));
+        let body = csv(&json!(["a", text]), &json!([[text, "b"]]));
         let mut reader = ::csv::ReaderBuilder::new().has_headers(false).from_reader(body.as_bytes());
         let cells: Vec<String> = reader
             .records()
@@ -37,7 +37,7 @@ fn no_cell_of_a_csv_is_a_formula() {
         assert_eq!(cells, ["a", &format!("'{text}"), &format!("'{text}"), "b"]);
     }
     assert_eq!(
-        csv(json!(["a"]), json!([["a=b"], [-5], [-1.5], [["=1"]]])),
+        csv(&json!(["a"]), &json!([["a=b"], [-5], [-1.5], [["=1"]]])),
         "a\r\na=b\r\n-5\r\n-1.5\r\n\"[\"\"=1\"\"]\"\r\n"
     );
 }
