@@ -132,6 +132,7 @@ as $$
 $$;
 comment on function jobforge.next_jobs(uuid, uuid, boolean, boolean) is
   'The next thousand jobs of a tenant before an id, live and over merged; called under the tenant.';
+grant execute on function jobforge.next_jobs(uuid, uuid, boolean, boolean) to jf_sys;
 
 -- A function whose columns grew cannot be replaced.
 drop function if exists jobforge.list_attempts(uuid, uuid);

@@ -1,14 +1,16 @@
 //! What a handler gets to know and to say about its job.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use jobforge_core::{JobRef, Level, LogLine, Payload, ProgramExit};
+use jobforge_core::{Code, Error, JobRef, Level, LogLine, Payload, ProgramExit};
+use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::engine::Engine;
-use crate::job::Job;
+use crate::job::{Job, Stop};
 use crate::notes::Note;
 
 /// One attempt of one job, from inside its handler. Clones are the same attempt.
@@ -126,6 +128,21 @@ impl Context {
     pub async fn progress(&self, percent: f32, message: impl Into<String>) {
         let percent = if percent.is_nan() { 0.0 } else { percent.clamp(0.0, 100.0) };
         self.engine.notes.send(self.job.clone(), Note::Progress { percent, message: message.into() }).await;
+    }
+
+    /// Makes one call of the database, over a connection that the worker's handlers share: one statement that
+    /// is soon answered, fenced by [`Context::lease`] and [`Context::job_ref`]. A call that is told that the
+    /// job is no longer this worker's stops the handler.
+    pub async fn call<T, F, W>(&self, operation: &'static str, call: F) -> Result<T, Error>
+    where
+        F: FnOnce(Arc<Client>) -> W,
+        W: Future<Output = Result<T, Error>>,
+    {
+        let answer = self.engine.desk.call(operation, call).await;
+        if answer.as_ref().is_err_and(|error| error.code() == Some(Code::LeaseLost)) {
+            self.job.stop(Stop::Lost);
+        }
+        answer
     }
 }
 

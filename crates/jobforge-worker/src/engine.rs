@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::buffer::Buffer;
 use crate::config::WorkerConfig;
+use crate::desk::Desk;
 use crate::executor::Ending;
 use crate::handler::Registry;
 use crate::holdings::Holdings;
@@ -30,6 +31,7 @@ pub(crate) struct Engine {
     pub(crate) pace: Pace,
     pub(crate) counters: Counters,
     pub(crate) notes: Notes,
+    pub(crate) desk: Desk,
     endings: mpsc::UnboundedSender<Finished>,
     /// There may be work: claim now.
     pub(crate) wake: Notify,
@@ -83,6 +85,7 @@ impl Engine {
             pace: Pace::default(),
             counters: Counters::default(),
             notes,
+            desk: Desk::new(&config),
             endings: sender,
             wake: Notify::new(),
             told: Notify::new(),

@@ -28,6 +28,7 @@ mod buffer;
 mod bundle;
 mod config;
 mod context;
+mod desk;
 mod engine;
 mod executor;
 mod handler;

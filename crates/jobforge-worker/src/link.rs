@@ -59,6 +59,13 @@ impl Link {
         self.made
     }
 
+    /// Throws this connection away, unless another has taken its place.
+    pub(crate) fn forget(&mut self, client: &Arc<Client>) {
+        if self.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.client, client)) {
+            self.open = None;
+        }
+    }
+
     /// Throws the connection away if the answer shows that it broke.
     pub(crate) fn heed<T>(&mut self, answer: &Result<T, Error>) {
         if let Err(error) = answer

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod connectors;
 mod operate;
 
 use std::net::SocketAddr;
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
+pub(crate) use connectors::{ConnectorsAction, ConnectorsArgs, ConnectorsSetArgs};
 pub(crate) use operate::{
     DefinitionsAction, DefinitionsArgs, DefinitionsSetArgs, DoctorArgs, Held, PauseArgs, PausesArgs,
     ResumeArgs, TenantsAction, TenantsArgs, TenantsSetArgs,
@@ -75,6 +77,8 @@ pub(crate) enum Command {
     Tenants(TenantsArgs),
     /// Look at definitions (job types), change them and their limits
     Definitions(DefinitionsArgs),
+    /// Set up connectors: their settings and secrets
+    Connectors(ConnectorsArgs),
     /// Measure this database: enqueue jobs in bulk, then drain them
     Bench(BenchArgs),
     /// Check the health of the database and of what runs on it

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod check_commands;
 pub(crate) mod config_show;
+pub(crate) mod connectors;
 pub(crate) mod dead;
 pub(crate) mod definitions;
 pub(crate) mod dev;

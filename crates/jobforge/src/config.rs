@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::cli::Global;
 use crate::failure::Usage;
+use crate::secrets::{SEAL_KEYS, SECRET_PREFIX, secret_env};
 
 const DEFAULTS: &str = include_str!("config.default.toml");
 const FILE: &str = "jobforge.toml";
@@ -39,6 +40,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) lease_seconds: u16,
     pub(crate) grace_seconds: u64,
     pub(crate) commands_file: Option<PathBuf>,
+    pub(crate) secret_env: Vec<String>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -128,6 +130,7 @@ impl Config {
         if let Some((_, broken)) = rules.iter().find(|(kept, _)| !kept) {
             bail!("{broken}");
         }
+        secret_env(&self.worker.secret_env).context("worker.secret_env is not usable")?;
         self.egress.validate()
     }
 }
@@ -166,7 +169,10 @@ fn database_url_alone(env: Variables) -> Variables {
     env.into_iter().filter(|(name, value)| name == "DATABASE_URL" && !value.is_empty()).collect()
 }
 
+/// Keys and secrets begin as settings do and are none: they are read where they are used, and shown nowhere.
 fn own_environment(env: Variables) -> Environment {
+    let is_setting = |name: &str| name != SEAL_KEYS && !name.starts_with(SECRET_PREFIX);
+    let env: Variables = env.into_iter().filter(|(name, _)| is_setting(name)).collect();
     Environment::with_prefix("JOBFORGE")
         .prefix_separator("_")
         .separator("__")
@@ -176,6 +182,7 @@ fn own_environment(env: Variables) -> Environment {
         .with_list_parse_key("egress.allow")
         .with_list_parse_key("egress.deny")
         .with_list_parse_key("egress.ports")
+        .with_list_parse_key("worker.secret_env")
         .ignore_empty(true)
         .source(Some(env))
 }
@@ -243,6 +250,7 @@ mod tests {
             "[egress]\nmax_body_bytes = 20000000",
             "[egress.tenants]\nacme = [\"10.0.0.0/8\"]",
             "[egress.tenants]\n11111111-1111-1111-1111-111111111111 = [\"ten\"]",
+            "[worker]\nsecret_env = [\"*\"]",
         ] {
             assert!(Settings::merge(vec![defaults(), file(text)]).is_err(), "{text}");
         }
@@ -261,6 +269,17 @@ mod tests {
         assert_eq!(egress.policy.deny, ["1.1.1.1/32".parse().unwrap(), "::/0".parse().unwrap()]);
         assert_eq!(egress.policy.ports, [25]);
         assert_eq!(egress.tenants[&tenant.parse().unwrap()], ["10.2.0.1/32".parse().unwrap()]);
+    }
+
+    #[test]
+    fn keys_and_secrets_in_the_environment_are_no_settings() {
+        let env = environment(&[
+            ("JOBFORGE_SEAL_KEYS", "k1:x"),
+            ("JOBFORGE_SECRET_TOKEN", "canary"),
+            ("JOBFORGE_WORKER__SECRET_ENV", "JOBFORGE_SECRET_*,MAIL_TOKEN"),
+        ]);
+        let settings = Settings::merge(vec![defaults(), env]).unwrap();
+        assert_eq!(settings.config.worker.secret_env, ["JOBFORGE_SECRET_*", "MAIL_TOKEN"]);
     }
 
     #[test]

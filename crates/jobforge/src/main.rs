@@ -6,6 +6,7 @@
 //! - `handlers.rs`: what the worker can run
 //! - `target.rs`: which database a command works on, and as whom
 //! - `programs.rs`: the commands as jobs that this worker's file names
+//! - `secrets.rs`: keys and secrets of the environment
 //! - `failure.rs`: how a failure is told, and the exit codes
 //! - `logs.rs`, `output.rs`, `signals.rs`: logs to stderr, data to stdout, an orderly end
 
@@ -19,6 +20,7 @@ mod handlers;
 mod logs;
 mod output;
 mod programs;
+mod secrets;
 mod signals;
 mod target;
 
@@ -28,7 +30,7 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 use crate::commands::{
-    bench, check_commands, config_show, dead, definitions, dev as dev_command, doctor, enqueue, jobs, migrate,
+    bench, check_commands, config_show, connectors, dead, definitions, dev as dev_command, doctor, enqueue, jobs, migrate,
 };
 use crate::commands::{pause, pauses, queues, resume, schedule, tenants, tick, work, workers};
 use crate::config::{Config, Settings};
@@ -71,6 +73,7 @@ async fn run(cli: Cli, output: Output) -> anyhow::Result<ExitCode> {
         Command::Pauses(args) => pauses::run(config, &args, output).await,
         Command::Tenants(args) => tenants::run(config, args, output).await,
         Command::Definitions(args) => definitions::run(config, args, output).await,
+        Command::Connectors(args) => connectors::run(config, args, output).await,
         Command::Doctor(args) => doctor::run(config, &args, output).await,
         Command::Commands(args) => check_commands::run(config, &args, output),
         Command::Config(args) => config_show::run(&settings, &args, output),

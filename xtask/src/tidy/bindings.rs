@@ -13,10 +13,8 @@ const RPC_DIR: &str = "crates/jobforge-core/src/rpc/";
 const CLIENT_ROLES: [&str; 4] = ["jf_tenant", "jf_worker", "jf_operator", "public"];
 
 /// Functions that are granted to clients and yet have no typed call, each with its reason.
-const WITHOUT_CALL: &[(&str, &str)] = &[
-    ("clock", "a building block of policies and functions; hosts take the time from answers"),
-    ("pre_request", "PostgREST calls it before each request; other hosts name the tenant themselves"),
-];
+const WITHOUT_CALL: &[(&str, &str)] =
+    &[("pre_request", "PostgREST calls it before each request; other hosts name the tenant themselves")];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     check_with(tree, WITHOUT_CALL)

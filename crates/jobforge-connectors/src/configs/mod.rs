@@ -1,27 +1,38 @@
-//! Connector configs: what a tenant sets up once (an address, headers, secrets) and jobs name.
+//! What connectors are set up with, per tenant: settings and secrets, found by name while a job runs.
+//!
+//! A secret's value is nowhere in the database: it stands in the worker's environment ([`SecretEnv`]), or it is
+//! sealed with a key from there ([`SealKeys`]). This library reads no environment: its host hands both over.
 
+mod database;
+mod env;
 mod memory;
+mod reseal;
+mod seal;
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use jobforge_worker::Context;
+use jobforge_worker::{Context, HandlerError};
 use secrecy::{ExposeSecret, SecretString};
 
+pub use database::DatabaseConfigs;
 pub use memory::MemoryConfigs;
+pub use env::{SecretEnv, SecretEnvError};
+pub use reseal::{ResealError, Resealed, Unopened, reseal};
+pub use seal::{MAX_SECRET, SealError, SealKeys, Sealed, SecretPlace, new_key};
 
-/// Where connector configs are kept.
+/// Where a connector finds what its job's tenant set up.
 pub trait ConnectorConfigs: Send + Sync + 'static {
-    /// The config of this name that the job's tenant has, if there is one.
+    /// The config of this name; `None` where the tenant has none.
     fn find<'a>(
         &'a self,
         context: &'a Context,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<Settings>, ConfigsError>>;
 
-    /// Marks the config as not to be used until somebody enables it again.
+    /// Takes the config out of use, until somebody enables it again.
     fn disable<'a>(
         &'a self,
         context: &'a Context,
@@ -30,17 +41,17 @@ pub trait ConnectorConfigs: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(), ConfigsError>>;
 }
 
-/// One config, opened.
+/// A config, opened for the job that asked for it.
 #[derive(Clone, Default)]
 pub struct Settings {
-    /// What everybody may see.
+    /// The settings, a JSON object.
     pub settings: serde_json::Value,
-    /// What nobody may see, by name.
+    /// The secrets by name.
     pub secrets: BTreeMap<String, SecretString>,
 }
 
 impl Settings {
-    /// The text with every secret in it hidden: a receiver may send back what it was sent.
+    /// The text with every secret in it hidden: what a secret was sent to may send it back.
     #[must_use]
     pub fn hide(&self, text: String) -> String {
         let secrets =
@@ -56,25 +67,92 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Why a config cannot be had.
+/// Why a config cannot be had. No message has a secret's value.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigsError {
-    /// Somebody or something disabled it.
+    /// Somebody or something took it out of use.
     #[error("connector config {name} is disabled: {reason}")]
     Disabled {
         /// The config.
         name: String,
-        /// Why.
+        /// Why it is.
         reason: String,
     },
-    /// The place where configs are kept does not answer.
-    #[error("connector config {name} cannot be read")]
+    /// A sealed secret cannot be opened.
+    #[error("secret {secret} of connector config {name} cannot be opened")]
+    Sealed {
+        /// The config.
+        name: String,
+        /// The secret.
+        secret: String,
+        /// What is wrong.
+        #[source]
+        source: SealError,
+    },
+    /// A reference leads nowhere.
+    #[error("secret {secret} of connector config {name} cannot be had")]
+    Env {
+        /// The config.
+        name: String,
+        /// The secret.
+        secret: String,
+        /// What is wrong.
+        #[source]
+        source: SecretEnvError,
+    },
+    /// The settings are not JSON as this program reads it.
+    #[error("the settings of connector config {name} cannot be read")]
+    Settings {
+        /// The config.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The database did not answer, or refused.
+    #[error("connector config {name} cannot be read or changed")]
     Unavailable {
         /// The config.
         name: String,
-        /// Why.
+        /// What is wrong.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+}
+
+impl ConfigsError {
+    /// Whether another attempt of the job may succeed without anybody changing the config.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            ConfigsError::Disabled { .. } | ConfigsError::Settings { .. } => false,
+            ConfigsError::Sealed { source, .. } => source.is_transient(),
+            ConfigsError::Env { source, .. } => source.is_transient(),
+            ConfigsError::Unavailable { .. } => true,
+        }
+    }
+
+    /// The job's failure: permanent unless another attempt may succeed.
+    pub fn into_handler_error(self) -> HandlerError {
+        let transient = self.is_transient();
+        let error = HandlerError::from(self);
+        if transient { error } else { error.permanent() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_neither_shown_nor_sent_on() {
+        let secrets = BTreeMap::from([
+            ("token".to_owned(), SecretString::from("canary")),
+            ("empty".to_owned(), SecretString::from("")),
+        ]);
+        let settings = Settings { settings: serde_json::json!({ "host": "h" }), secrets };
+        assert_eq!(settings.hide("you sent canary, canary!".to_owned()), "you sent ***, ***!");
+        let shown = format!("{settings:?}");
+        assert!(shown.contains("token") && !shown.contains("canary"), "{shown}");
+    }
 }

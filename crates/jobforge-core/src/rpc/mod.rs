@@ -7,7 +7,10 @@
 mod bulk;
 mod cancel;
 mod claim;
+mod clock;
 mod complete;
+mod connector_config;
+mod count;
 mod cursor;
 mod dead_letters;
 mod definition;
@@ -35,6 +38,7 @@ mod redrive;
 mod release;
 mod reschedule;
 mod retry;
+mod sealed_secret;
 mod series;
 mod server;
 mod sleep;
@@ -54,7 +58,16 @@ pub use cancel::{Canceled, cancel_job};
 pub use claim::{
     ClaimRequest, Claimed, ClaimedJob, PreparedClaim, claim_jobs, claim_prepared, prepare_claim,
 };
+pub use clock::clock;
 pub use complete::{Completion, complete_job, complete_jobs};
+pub use connector_config::{
+    ConnectorChange, ConnectorConfig, ConnectorSecret, FoundConfig, SecretKind, StoredSecret,
+    delete_connector_config, disable_connector_config, enable_connector_config, find_connector_config,
+    get_connector_config, list_connector_configs, upsert_connector_config,
+};
+pub use count::{
+    CountBounds, Counted, FlowCount, FlowStep, JobCount, JobGroup, Period, count_flow, count_jobs,
+};
 pub use cursor::Cursor;
 pub use dead_letters::{
     DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage, group_dead_letters, list_dead_letters,
@@ -85,6 +98,7 @@ pub use redrive::{Redrive, RedriveAnswer, RedriveRow, Redriven, redrive_jobs};
 pub use release::{close_lease, release_jobs};
 pub use reschedule::{Rescheduled, reschedule_job};
 pub use retry::{Retried, retry_job};
+pub use sealed_secret::{SealedSecret, list_sealed_secrets, reseal_secret};
 pub use series::{Point, SeriesRequest, read_series, read_system_series};
 pub use server::{Server, inspect_server};
 pub use sleep::{Look, look, sleep_worker, wake_worker};

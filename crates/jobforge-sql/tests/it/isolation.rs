@@ -6,6 +6,7 @@
 
 mod bound_workers;
 mod catalogue;
+mod connectors;
 mod direct_access;
 mod execute_rights;
 mod explanations;
@@ -78,6 +79,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("service of dead letters", service_dead_letters::PROBES),
     ("service of upkeep", service_upkeep::PROBES),
     ("soundness", soundness::PROBES),
+    ("connectors", connectors::PROBES),
 ];
 
 impl Site {
@@ -110,9 +112,17 @@ impl Site {
         ]
     }
 
-    /// One job of each tenant in a queue of the probe's own, claimed by the trusted worker: first A's, then B's.
+    /// One job of each tenant in a queue of the probe's own, claimed by the trusted worker: first A's, then B's. Each
+    /// tenant has a connector config for its job to ask for.
     async fn held_in(&self, queue: &'static str) -> Result<[Held; 2], String> {
         for tenant in [TENANT_A, TENANT_B] {
+            let config =
+                "insert into jobforge.connector_configs (tenant_id, name, created_at, updated_at, updated_by)
+                values ($1, 'reports', now(), now(), 'nobody') on conflict do nothing";
+            self.admin
+                .execute(config, &[&tenant])
+                .await
+                .map_err(|e| format!("make a config: {}", told(&e)))?;
             let extra = format!("'{{}}', p_queue => '{queue}'");
             enqueue_with(&self.app, tenant, NOOP, &extra)
                 .await
@@ -136,7 +146,8 @@ impl Site {
               (select jsonb_agg(p) from jobforge.job_progress p where p.job_id = $1),
               (select jsonb_agg(c) from jobforge.lease_claims c where c.lease_id = $2),
               (select jsonb_agg(l) from jobforge.leases l where l.id = $2),
-              (select jsonb_agg(e) from jobforge.attempt_exits e where e.job_id = $1))";
+              (select jsonb_agg(e) from jobforge.attempt_exits e where e.job_id = $1),
+              (select jsonb_agg(c order by c.tenant_id) from jobforge.connector_configs c where c.name = 'reports'))";
         let row = self.admin.query_one(sql, &[&job.id, &job.lease_id]).await.map_err(|e| told(&e))?;
         Ok(json!({ "stored": row.get::<_, serde_json::Value>(0) }))
     }
@@ -191,6 +202,7 @@ all_green! {
     a_bound_worker_stays_with_its_tenant => "bound workers",
     a_stale_report_changes_nothing => "fences",
     payloads_come_back_as_they_went_in => "payloads",
+    connectors_are_a_tenants_own => "connectors",
     explanations_tell_nothing_of_others => "explanations",
     behind_postgrest_the_tenant_is_the_tokens => "postgrest",
     those_who_may_are_served => "service",

@@ -1,6 +1,7 @@
 //! Stories of the worker, on a real Postgres, as the login roles of production.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
+mod calls;
 mod faults;
 mod leases;
 mod limits;

@@ -36,11 +36,13 @@ pub(crate) async fn run(config: &Config, args: PauseArgs, output: Output) -> Res
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who does it, for those who find the pause later: the login is often everybody's.
+/// Who does it, for those who find the pause later.
 pub(super) fn author(held: &Held) -> String {
-    if let Some(author) = &held.author {
-        return author.clone();
-    }
+    held.author.clone().unwrap_or_else(person)
+}
+
+/// Who sits before this command: the login is often everybody's.
+pub(super) fn person() -> String {
     let uid = Uid::current();
     let user = User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
     let host = gethostname().ok().and_then(|host| host.into_string().ok());

@@ -3,6 +3,7 @@
 
 mod commands;
 mod config;
+mod connector_configs;
 mod connectors;
 mod dead;
 mod dev;

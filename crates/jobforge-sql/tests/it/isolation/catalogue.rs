@@ -71,7 +71,7 @@ async fn no_dangerous_privilege_is_granted(site: &Site) -> Verdict {
         from pg_class c join pg_attribute t on t.attrelid = c.oid cross join lateral aclexplode(t.attacl) as a
         left join pg_roles r on r.oid = a.grantee
         where c.relnamespace = 'jobforge'::regnamespace
-          and (a.privilege_type <> 'SELECT' or t.attname in ('payload', 'result', 'payload_hash'))";
+          and (a.privilege_type <> 'SELECT' or t.attname in ('payload', 'result', 'payload_hash', 'settings', 'env', 'sealed'))";
     faults(site, "privileges that nobody needs", sql).await
 }
 

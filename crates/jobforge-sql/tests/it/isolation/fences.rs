@@ -34,10 +34,14 @@ pub(crate) enum Report {
     Exit,
     Snooze,
     Release,
+    FindConfig,
+    DisableConfig,
+    CountJobs,
+    CountFlow,
 }
 
 impl Report {
-    pub(crate) const ALL: [Report; 10] = [
+    pub(crate) const ALL: [Report; 14] = [
         Report::Complete,
         Report::CompleteBatch,
         Report::Fail,
@@ -48,6 +52,10 @@ impl Report {
         Report::Exit,
         Report::Snooze,
         Report::Release,
+        Report::FindConfig,
+        Report::DisableConfig,
+        Report::CountJobs,
+        Report::CountFlow,
     ];
 
     /// Sends it; the answer is the verdict where there is one, else the problem of the job, else what came back.
@@ -72,6 +80,18 @@ impl Report {
             Report::Snooze => "jobforge.snooze_job($1, $2, $3, $4, 60) as r(verdict)",
             Report::Release => {
                 "jobforge.release_jobs($1, array[$2::uuid], array[$3::uuid], array[$4::integer]) as r(at, verdict)"
+            }
+            Report::FindConfig => {
+                "(select count(*) from jobforge.find_connector_config($1, $2, $3, $4, 'reports')) as r(verdict)"
+            }
+            Report::DisableConfig => {
+                "jobforge.disable_connector_config($1, $2, $3, $4, 'reports', 'gone') as r(verdict)"
+            }
+            Report::CountJobs => {
+                "(select count(*) from jobforge.count_jobs($1, $2, $3, $4, 'type')) as r(verdict)"
+            }
+            Report::CountFlow => {
+                "(select count(*) from jobforge.count_flow($1, $2, $3, $4, 'day')) as r(verdict)"
             }
         };
         let sql = format!("select coalesce(r.verdict::text, 'ok') from {sql}");

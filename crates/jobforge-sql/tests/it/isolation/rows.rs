@@ -21,6 +21,8 @@ pub(crate) const TENANT_TABLES: [&str; 14] = [
     "bulk_operations",
     "bulk_results",
     "tenant_stats",
+    "connector_configs",
+    "connector_secrets",
 ];
 
 /// Those of them that a tenant's login may read without a function.
@@ -84,7 +86,11 @@ pub(crate) async fn store_rows(site: &Site) -> Verdict {
              values ('{tenant}', '{STORED}', '{STORED}', now(), 'skipped', '{{\"secret\": 4}}') on conflict do nothing;
              insert into jobforge.tenant_stats (tenant_id, at, queued, ready, running, dead, enqueued, completed, failed,
                canceled, seconds, estimated)
-             values ('{tenant}', date_trunc('day', now()), 1, 1, 1, 1, 1, 1, 1, 1, 1, false) on conflict do nothing;"
+             values ('{tenant}', date_trunc('day', now()), 1, 1, 1, 1, 1, 1, 1, 1, 1, false) on conflict do nothing;
+             insert into jobforge.connector_configs (tenant_id, name, created_at, updated_at, updated_by)
+             values ('{tenant}', 'stored', now(), now(), 'nobody') on conflict do nothing;
+             insert into jobforge.connector_secrets (tenant_id, config, name, env, updated_at)
+             values ('{tenant}', 'stored', 'token', 'JOBFORGE_SECRET_STORED', now()) on conflict do nothing;"
         ));
     }
     works("store rows of both tenants", site.admin.batch_execute(&sql).await)

@@ -41,6 +41,101 @@ pub(crate) const LOOKUPS: &[Mutant] = &[
     },
 ];
 
+/// In who gets at a connector's config, its secrets and a tenant's counts.
+pub(crate) const CONNECTORS: &[Mutant] = &[
+    Mutant {
+        name: "what a job asks does not compare the fence",
+        file: "89_connector_secrets.sql",
+        from: "and j.id = p_job_id and j.fence = p_fence and",
+        to: "and j.id = p_job_id and",
+        caught_by: &[
+            "an_old_fence_is_refused",
+            "a_guessed_fence_is_refused",
+            "a_zombie_is_refused_after_a_new_claim",
+        ],
+    },
+    Mutant {
+        name: "what a job asks does not compare the lease",
+        file: "89_connector_secrets.sql",
+        from: " and j.lease_id = p_lease_id) then",
+        to: ") then",
+        caught_by: &["another_lease_is_refused"],
+    },
+    Mutant {
+        name: "what a job asks does not compare the tenant",
+        file: "89_connector_secrets.sql",
+        from: "where j.tenant_id = p_tenant_id and j.id = p_job_id",
+        to: "where j.id = p_job_id",
+        caught_by: &["the_right_token_for_the_wrong_tenant_is_refused"],
+    },
+    Mutant {
+        name: "what a job asks does not look at the lease's life",
+        file: "89_connector_secrets.sql",
+        from: "if not jobforge.lease_lives(p_lease_id, p_now) or not exists (",
+        to: "if not exists (",
+        caught_by: &[
+            "an_expired_lease_is_refused_before_the_reaper_came",
+            "its_reports_on_a_trusted_lease_are_refused",
+        ],
+    },
+    Mutant {
+        name: "a worker finds any tenant's config",
+        file: "89_connector_secrets.sql",
+        from: "where c.tenant_id = p_tenant_id and c.name = p_name;\nend",
+        to: "where c.name = p_name order by c.tenant_id desc limit 1;\nend",
+        caught_by: &["a_job_finds_its_tenants_config"],
+    },
+    Mutant {
+        name: "a worker finds any tenant's secrets",
+        file: "89_connector_secrets.sql",
+        from: "from jobforge.connector_secrets k where k.tenant_id = p_tenant_id and k.config = p_name",
+        to: "from jobforge.connector_secrets k where k.config = p_name",
+        caught_by: &["a_job_finds_its_tenants_config"],
+    },
+    Mutant {
+        name: "a bound operator gets everybody's sealed secrets",
+        file: "89_connector_secrets.sql",
+        from: " and (v_bound is null or s.tenant_id = v_bound)\n    and (s.tenant_id, s.config",
+        to: "\n    and (s.tenant_id, s.config",
+        caught_by: &["a_bound_operator_reseals_only_its_tenants"],
+    },
+    Mutant {
+        name: "a bound operator seals for everybody",
+        file: "89_connector_secrets.sql",
+        from: " and s.sealed = p_was\n    and (v_bound is null or s.tenant_id = v_bound);",
+        to: " and s.sealed = p_was;",
+        caught_by: &["a_bound_operator_reseals_only_its_tenants"],
+    },
+    Mutant {
+        name: "a reseal overwrites what changed meanwhile",
+        file: "89_connector_secrets.sql",
+        from: " and s.sealed = p_was\n",
+        to: "\n",
+        caught_by: &["operators_reseal_what_did_not_change"],
+    },
+    Mutant {
+        name: "a reader is told what is sealed",
+        file: "88_connector_configs.sql",
+        from: "'key_id', s.key_id,\n",
+        to: "'key_id', s.key_id, 'sealed', encode(s.sealed, 'base64'), 'env', s.env,\n",
+        caught_by: &["no_reader_is_told_a_secret"],
+    },
+    Mutant {
+        name: "a refusal repeats what it refuses",
+        file: "88_connector_configs.sql",
+        from: "must be {\"env\": NAME} or {\"key_id\": ID, \"sealed\": BASE64}', v_secret.key, p_config));",
+        to: "is not %s', v_secret.key, p_config, v_secret.value));",
+        caught_by: &["refusals_repeat_no_secret"],
+    },
+    Mutant {
+        name: "a report counts everybody's jobs",
+        file: "97_report.sql",
+        from: "from jobforge.tenant_stats s where s.tenant_id = p_tenant_id and s.at",
+        to: "from jobforge.tenant_stats s where s.at",
+        caught_by: &["counts_are_of_the_jobs_tenant"],
+    },
+];
+
 /// In the policies and what they stand on.
 pub(crate) const POLICIES: &[Mutant] = &[
     Mutant {

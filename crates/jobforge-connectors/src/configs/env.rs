@@ -1,0 +1,147 @@
+//! Secrets by reference to the worker's environment. Whoever writes a config names the variable, so that a list
+//! of the worker's own must allow it: a tenant must not read the database's URL by naming it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+/// Never handed out, whatever the list says: they are the worker's own.
+const RESERVED: [&str; 4] =
+    ["DATABASE_URL", "JOBFORGE_DATABASE_URL", "JOBFORGE_DIRECT_URL", "JOBFORGE_SEAL_KEYS"];
+
+/// How a host reads a variable.
+type Read = Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>;
+
+/// The variables that references may name, and how their values are read.
+#[derive(Clone)]
+pub struct SecretEnv {
+    allowed: Vec<Pattern>,
+    read: Read,
+}
+
+/// A name, or the beginning of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Pattern {
+    Name(String),
+    Prefix(String),
+}
+
+/// Why a variable's value cannot be had.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SecretEnvError {
+    /// The worker's list does not allow it.
+    #[error("the worker allows no reference to the variable {name} (its setting worker.secret_env)")]
+    NotAllowed {
+        /// The variable.
+        name: String,
+    },
+    /// It is not in the worker's environment.
+    #[error("the variable {name} is not set in the worker's environment")]
+    NotSet {
+        /// The variable.
+        name: String,
+    },
+    /// The list has an entry that is neither a name nor the beginning of names.
+    #[error("{pattern:?} is neither a variable's name nor its beginning followed by *")]
+    Pattern {
+        /// The entry.
+        pattern: String,
+    },
+}
+
+impl SecretEnvError {
+    /// Whether another worker, or this one after a restart, may have the value.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, SecretEnvError::NotSet { .. })
+    }
+}
+
+impl SecretEnv {
+    /// These variables, `NAME` or `BEGINNING*`, read this way.
+    pub fn new(
+        allowed: &[String],
+        read: impl Fn(&str) -> Option<SecretString> + Send + Sync + 'static,
+    ) -> Result<SecretEnv, SecretEnvError> {
+        let allowed = allowed.iter().map(|text| Pattern::parse(text)).collect::<Result<_, _>>()?;
+        Ok(SecretEnv { allowed, read: Arc::new(read) })
+    }
+
+    /// The value of a variable that may be named.
+    pub fn get(&self, name: &str) -> Result<SecretString, SecretEnvError> {
+        let allowed = self.allowed.iter().any(|pattern| pattern.matches(name));
+        if !allowed || RESERVED.contains(&name) {
+            return Err(SecretEnvError::NotAllowed { name: name.to_owned() });
+        }
+        (self.read)(name).ok_or_else(|| SecretEnvError::NotSet { name: name.to_owned() })
+    }
+}
+
+impl fmt::Debug for SecretEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecretEnv").field("allowed", &self.allowed).finish_non_exhaustive()
+    }
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Result<Pattern, SecretEnvError> {
+        let is_name = |name: &str| {
+            name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+                && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        };
+        match text.strip_suffix('*') {
+            Some(prefix) if is_name(prefix) => Ok(Pattern::Prefix(prefix.to_owned())),
+            None if is_name(text) => Ok(Pattern::Name(text.to_owned())),
+            _ => Err(SecretEnvError::Pattern { pattern: text.to_owned() }),
+        }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Pattern::Name(known) => known == name,
+            Pattern::Prefix(prefix) => name.starts_with(prefix),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(allowed: &[&str]) -> SecretEnv {
+        let allowed: Vec<String> = allowed.iter().map(|&text| text.to_owned()).collect();
+        let read = |name: &str| (!name.ends_with("_UNSET")).then(|| SecretString::from("canary"));
+        SecretEnv::new(&allowed, read).unwrap()
+    }
+
+    #[test]
+    fn only_what_the_list_allows_is_read() {
+        let env = env(&["JOBFORGE_SECRET_*", "STRIPE_KEY"]);
+        for name in ["JOBFORGE_SECRET_A", "JOBFORGE_SECRET_", "STRIPE_KEY"] {
+            assert!(env.get(name).is_ok(), "{name}");
+        }
+        for name in ["DATABASE_URL", "STRIPE_KEY2", "XJOBFORGE_SECRET_A", "JOBFORGE_SEAL_KEYS", "PATH", ""] {
+            let error = env.get(name).unwrap_err();
+            assert_eq!(error, SecretEnvError::NotAllowed { name: name.to_owned() });
+            assert!(!error.is_transient());
+        }
+        assert!(env.get("JOBFORGE_SECRET_UNSET").unwrap_err().is_transient());
+    }
+
+    #[test]
+    fn the_workers_own_are_never_read() {
+        let env = env(&["JOBFORGE_*", "DATABASE_URL", "D*"]);
+        assert!(env.get("DATA").is_ok());
+        for name in RESERVED {
+            assert!(env.get(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_would_allow_everything_is_refused() {
+        for text in ["*", "", "A*B", "A-B", "1A", "A **"] {
+            assert!(SecretEnv::new(&[text.to_owned()], |_| None).is_err(), "{text}");
+        }
+    }
+}
