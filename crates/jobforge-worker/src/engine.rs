@@ -17,6 +17,8 @@ use crate::holdings::Holdings;
 use crate::job::{Job, Life};
 use crate::notes::{NoteInbox, Notes};
 use crate::pace::Pace;
+use crate::redact::Secrets;
+use crate::rules::Rules;
 use crate::stats::{Counters, Stats};
 
 /// A worker from its start to its end.
@@ -30,6 +32,9 @@ pub(crate) struct Engine {
     pub(crate) pace: Pace,
     pub(crate) counters: Counters,
     pub(crate) notes: Notes,
+    pub(crate) rules: Rules,
+    /// What nothing that leaves the process may hold.
+    pub(crate) secrets: Secrets,
     endings: mpsc::UnboundedSender<Finished>,
     /// There may be work: claim now.
     pub(crate) wake: Notify,
@@ -83,6 +88,8 @@ impl Engine {
             pace: Pace::default(),
             counters: Counters::default(),
             notes,
+            rules: Rules::new(),
+            secrets: config.all_secrets(),
             endings: sender,
             wake: Notify::new(),
             told: Notify::new(),

@@ -34,6 +34,7 @@ mod redrive;
 mod release;
 mod reschedule;
 mod retry;
+mod rules;
 mod series;
 mod server;
 mod sleep;
@@ -58,7 +59,7 @@ pub use cursor::Cursor;
 pub use dead_letters::{
     DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage, group_dead_letters, list_dead_letters,
 };
-pub use definition::{Definition, ListedDefinition, list_definitions, upsert_definition};
+pub use definition::{Definition, ListedDefinition, get_definition, list_definitions, upsert_definition};
 pub use derive::{canonical, derive_dedupe_key};
 pub use enqueue::{enqueue_grouped, enqueue_job, enqueue_jobs};
 pub use explain::{Reason, explain_job};
@@ -83,6 +84,7 @@ pub use redrive::{Redrive, RedriveAnswer, RedriveRow, Redriven, redrive_jobs};
 pub use release::{close_lease, release_jobs};
 pub use reschedule::{Rescheduled, reschedule_job};
 pub use retry::{Retried, retry_job};
+pub use rules::{DefinitionRules, definition_rules, validate_job};
 pub use series::{Point, SeriesRequest, read_series, read_system_series};
 pub use server::{Server, inspect_server};
 pub use sleep::{Look, look, sleep_worker, wake_worker};
