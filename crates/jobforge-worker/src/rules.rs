@@ -137,3 +137,45 @@ impl Rule {
         Some(Redactor::hide(&payload, &self.paths))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(20);
+
+    fn answer(schema: &str) -> Vec<DefinitionRules> {
+        let arg_schema = serde_json::from_str(schema).unwrap();
+        let updated_at = jiff::Timestamp::UNIX_EPOCH;
+        vec![DefinitionRules { key: "ruled".to_owned(), updated_at, arg_schema, redact: Vec::new() }]
+    }
+
+    #[tokio::test]
+    async fn only_a_job_that_starts_later_than_five_seconds_asks() {
+        let rules = Rules::new();
+        rules.learn(rules.began, answer("false"));
+        let later = rules.began + Duration::from_millis(GOOD_FOR);
+        let asked = || panic!("what is known is good");
+        assert!(rules.of("ruled", later, MOMENT, asked).await.unwrap().check("1").is_err());
+        assert!(rules.of("other", later, MOMENT, asked).await.is_none());
+        assert!(!rules.take_wanted(), "an idle worker asks nothing");
+
+        let later = later + Duration::from_millis(1);
+        let learn = || {
+            assert!(rules.take_wanted() && !rules.take_wanted());
+            rules.learn(later, answer("true"));
+        };
+        assert!(rules.of("ruled", later, MOMENT, learn).await.unwrap().check("1").is_ok());
+        assert!(rules.of("ruled", later, MOMENT, asked).await.is_some(), "and then it is good again");
+    }
+
+    #[tokio::test]
+    async fn without_an_answer_the_old_rules_hold() {
+        let rules = Rules::new();
+        rules.learn(rules.began, answer("false"));
+        let later = rules.began + Duration::from_secs(60);
+        assert!(rules.of("ruled", later, MOMENT, || {}).await.unwrap().check("1").is_err());
+        let asked = || panic!("not everybody waits for a database that is away");
+        assert!(rules.of("ruled", later, MOMENT, asked).await.is_some());
+    }
+}
