@@ -87,11 +87,13 @@ comment on function jobforge.hold_job(uuid, uuid, uuid, integer, timestamptz) is
   'Locks a running job for its holder and marks that it has notes to take along when it ends.';
 
 create or replace function jobforge.job_secrets(p_tenant_id uuid, p_job_id uuid) returns text[]
-language sql stable
+language plpgsql stable
 as $$
-  select jobforge.redacted_values(j.payload, d.redact || d.write_only)
-  from jobforge.jobs j join jobforge.definitions d on d.key = j.type
-  where j.tenant_id = p_tenant_id and j.id = p_job_id and (d.redact <> '{}' or d.write_only <> '{}')
+begin
+  return (select jobforge.redacted_values(j.payload, d.redact || d.write_only)
+          from jobforge.jobs j join jobforge.definitions d on d.key = j.type
+          where j.tenant_id = p_tenant_id and j.id = p_job_id and (d.redact <> '{}' or d.write_only <> '{}'));
+end
 $$;
 comment on function jobforge.job_secrets(uuid, uuid) is
   'What of a live job''s payload must not stand in its errors, logs, tails and progress; null where its type redacts nothing.';

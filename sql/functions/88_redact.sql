@@ -123,8 +123,12 @@ comment on function jobforge.redact_strings(jsonb, text[]) is
   'The value with "[redacted]" for these texts wherever a string or number holds one; keys stay.';
 
 create or replace function jobforge.redact_paths(p_type text) returns text[]
-language sql stable
-as $$ select d.redact || d.write_only from jobforge.definitions d where d.key = p_type $$;
+language plpgsql stable
+as $$
+begin
+  return (select d.redact || d.write_only from jobforge.definitions d where d.key = p_type);
+end
+$$;
 comment on function jobforge.redact_paths(text) is 'What of a type''s payloads and results is never shown.';
 
 create or replace function jobforge.redact_patch(p_patch jsonb, p_filter jsonb) returns jsonb

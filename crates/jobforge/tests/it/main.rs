@@ -3,6 +3,7 @@
 
 mod config;
 mod dead;
+mod definitions;
 mod dev;
 mod dev_server;
 mod doctor;
