@@ -48,7 +48,12 @@ async fn attempt(engine: &Arc<Engine>, job: &Arc<Job>, now: Instant) -> Ending {
     let Some(handler) = engine.registry.get(&job.claimed.job_type) else { return Ending::Release };
     let ask = || engine.report_now.notify_one();
     let patience = engine.config.call_timeout;
-    if let Some(rule) = engine.rules.of(&job.claimed.job_type, now, patience, ask).await {
+    let rule = engine.rules.of(&job.claimed.job_type, now, patience, ask).await;
+    // It may have waited for them.
+    if job.stopped() != Stop::None {
+        return judge(job, Ran::NotStarted);
+    }
+    if let Some(rule) = rule {
         let payload = job.claimed.payload.get();
         rule.redactor(payload).into_iter().for_each(|redactor| job.hide(redactor));
         if let Err(error) = rule.check(payload) {
