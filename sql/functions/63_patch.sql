@@ -3,7 +3,7 @@
 -- that document's problem.
 
 create or replace function jobforge.apply_patch(
-  p_document jsonb, p_patch jsonb, p_hidden text[], out document jsonb, out problem text)
+  p_document jsonb, p_patch jsonb, p_hidden text[] default null, out document jsonb, out problem text)
 language plpgsql immutable
 as $$
 declare

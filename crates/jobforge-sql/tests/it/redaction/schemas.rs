@@ -35,10 +35,9 @@ async fn what_is_no_schema_or_no_path_is_refused_and_nothing_changes() {
         ("'{\"allOf\": [{\"not\": {\"$ref\": \"other.json\"}}]}'", "schema_ref_remote"),
         ("'{\"$dynamicRef\": \"https://example.com/#a\"}'", "schema_ref_remote"),
         ("'{\"items\": {\"$id\": \"http://example.com/x\"}}'", "schema_id_nested"),
-        ("'{\"$ref\": \"#/nowhere\", \"writeOnly\": true, \"not\": {\"writeOnly\": true}}'", ""),
         ("'{\"not\": {\"$ref\": \"#/nowhere\"}, \"if\": {\"writeOnly\": true}}'", "schema_ref_unknown"),
     ];
-    for (schema, reason) in schemas.into_iter().filter(|(_, reason)| !reason.is_empty()) {
+    for (schema, reason) in schemas {
         let error = rule(&operator, "null", schema).await.expect_err(schema);
         assert!(told(&error).starts_with(&format!("JF001 ({reason})")), "{schema}: {}", told(&error));
     }
