@@ -935,7 +935,7 @@ grant execute on function jobforge.append_log(uuid, uuid, uuid, integer, text[],
 create function jobforge.apply_end(p_tenant_id uuid, p_job_id uuid, p_outcome text, p_error text, p_retry_after_ms bigint, p_now timestamp with time zone, OUT status text, OUT run_at timestamp with time zone) returns record language plpgsql volatile;
 alter function jobforge.apply_end(uuid, uuid, text, text, bigint, timestamp with time zone) owner to jf_sys;
 
-create function jobforge.apply_patch(p_document jsonb, p_patch jsonb, p_hidden text[], OUT document jsonb, OUT problem text) returns record language plpgsql immutable;
+create function jobforge.apply_patch(p_document jsonb, p_patch jsonb, p_hidden text[] DEFAULT NULL::text[], OUT document jsonb, OUT problem text) returns record language plpgsql immutable;
 alter function jobforge.apply_patch(jsonb, jsonb, text[]) owner to jf_fn;
 
 create function jobforge.audit(p_tenant_id uuid, p_action text, p_job_id uuid, p_detail jsonb, p_now timestamp with time zone) returns void language sql volatile;
