@@ -53,6 +53,7 @@ declare
   v_done integer[] := '{}';
   v_row record;
   v_end record;
+  v_secrets text[];
 begin
   perform jobforge.require_columns(v_rows, cardinality(p_tenant_ids), cardinality(p_fences), cardinality(p_classes),
     cardinality(p_errors), cardinality(p_retry_after_ms), cardinality(p_statuses), cardinality(p_exit_codes),
@@ -81,10 +82,12 @@ begin
         for no key update) as j
       order by r.tenant_id, r.id
     loop
+      v_secrets := jobforge.job_secrets(v_row.tenant_id, v_row.id);
+      v_row.error := jobforge.redact_text(v_row.error, v_secrets);
       perform jobforge.note_attempt(v_row.tenant_id, v_row.id, v_row.fence,
         coalesce(v_row.attempt, case when v_row.class = 'canceled' then 'canceled' else 'failed' end), v_row.worker_no,
-        v_row.started_at, v_now, nullif(v_row.class, 'canceled'), v_row.error, v_row.exit_code, v_row.stdout_tail,
-        v_row.stderr_tail);
+        v_row.started_at, v_now, nullif(v_row.class, 'canceled'), v_row.error, v_row.exit_code,
+        jobforge.redact_text(v_row.stdout_tail, v_secrets), jobforge.redact_text(v_row.stderr_tail, v_secrets));
       v_end := jobforge.apply_end(v_row.tenant_id, v_row.id, v_row.class, v_row.error, v_row.retry_after_ms, v_now);
       v_done := v_done || v_row.at::integer;
       at := v_row.at; verdict := 'done'; status := v_end.status; run_at := v_end.run_at;

@@ -16,7 +16,8 @@ begin
   end if;
   perform jobforge.hold_job(p_lease_id, p_tenant_id, p_job_id, p_fence, v_now);
   insert into jobforge.job_progress as p (tenant_id, job_id, number, percent, message, at)
-  values (p_tenant_id, p_job_id, p_fence, p_percent, left(coalesce(p_message, ''), 1000), v_now)
+  values (p_tenant_id, p_job_id, p_fence, p_percent,
+    left(jobforge.redact_text(coalesce(p_message, ''), jobforge.job_secrets(p_tenant_id, p_job_id)), 1000), v_now)
   on conflict (tenant_id, job_id) do update
   set number = excluded.number, percent = excluded.percent, message = excluded.message, at = excluded.at;
   return true;
@@ -37,6 +38,7 @@ declare
   v_now timestamptz := jobforge.clock();
   v_last integer;
   v_room integer;
+  v_secrets text[];
 begin
   perform jobforge.require_columns(cardinality(p_messages), cardinality(p_levels));
   if exists (select from unnest(p_levels) as l where l is null or l not in ('debug', 'info', 'warn', 'error')) then
@@ -46,8 +48,10 @@ begin
   select coalesce(max(l.line_no), 0) into v_last from jobforge.job_logs l
   where l.tenant_id = p_tenant_id and l.job_id = p_job_id and l.number = p_fence;
   v_room := 10000 - v_last;
+  v_secrets := jobforge.job_secrets(p_tenant_id, p_job_id);
   insert into jobforge.job_logs (tenant_id, job_id, number, line_no, at, level, message)
-  select p_tenant_id, p_job_id, p_fence, v_last + u.o, v_now, u.level, left(coalesce(u.message, ''), 4096)
+  select p_tenant_id, p_job_id, p_fence, v_last + u.o, v_now, u.level,
+    left(jobforge.redact_text(coalesce(u.message, ''), v_secrets), 4096)
   from unnest(p_levels, p_messages) with ordinality as u(level, message, o) where u.o <= v_room;
   if v_room > 0 and v_room < cardinality(p_messages) then
     insert into jobforge.job_logs (tenant_id, job_id, number, line_no, at, level, message)
@@ -81,3 +85,15 @@ end
 $$;
 comment on function jobforge.hold_job(uuid, uuid, uuid, integer, timestamptz) is
   'Locks a running job for its holder and marks that it has notes to take along when it ends.';
+
+create or replace function jobforge.job_secrets(p_tenant_id uuid, p_job_id uuid) returns text[]
+language plpgsql stable
+as $$
+begin
+  return (select jobforge.redacted_values(j.payload, d.redact || d.write_only)
+          from jobforge.jobs j join jobforge.definitions d on d.key = j.type
+          where j.tenant_id = p_tenant_id and j.id = p_job_id and (d.redact <> '{}' or d.write_only <> '{}'));
+end
+$$;
+comment on function jobforge.job_secrets(uuid, uuid) is
+  'What of a live job''s payload must not stand in its errors, logs, tails and progress; null where its type redacts nothing.';

@@ -2,7 +2,8 @@
 -- JSON Patch (RFC 6902) on a payload. What is wrong with the patch itself is refused; what does not fit one document is
 -- that document's problem.
 
-create or replace function jobforge.apply_patch(p_document jsonb, p_patch jsonb, out document jsonb, out problem text)
+create or replace function jobforge.apply_patch(
+  p_document jsonb, p_patch jsonb, p_hidden text[] default null, out document jsonb, out problem text)
 language plpgsql immutable
 as $$
 declare
@@ -23,6 +24,8 @@ begin
     end if;
     if v_value is null then
       problem := 'JF003:patch_path_missing';
+    elsif jobforge.uncovers(document, v_op, p_hidden) then
+      problem := 'JF003:patch_path_redacted';
     elsif v_op ->> 'op' = 'test' then
       problem := case when jobforge.json_at(document, v_path) <> v_value then 'JF003:patch_test_failed' end;
     elsif v_op ->> 'op' = 'remove' then
@@ -45,8 +48,25 @@ begin
   end loop;
 end
 $$;
-comment on function jobforge.apply_patch(jsonb, jsonb) is
-  'The document with the patch applied in whole, or the code and reason why it does not fit (JF003:reason).';
+comment on function jobforge.apply_patch(jsonb, jsonb, text[]) is
+  'The document with the patch applied in whole, or the code and reason why it does not fit (JF003:reason). What p_hidden names '
+  'may be written and removed, but neither tested nor taken elsewhere.';
+
+create or replace function jobforge.uncovers(p_document jsonb, p_op jsonb, p_hidden text[]) returns boolean
+language plpgsql immutable
+as $$
+declare
+  v_from text[];
+begin
+  if coalesce(p_hidden, '{}') = '{}' or p_op ->> 'op' not in ('test', 'move', 'copy') then
+    return false;
+  end if;
+  v_from := jobforge.pointer_path(case p_op ->> 'op' when 'test' then p_op ->> 'path' else p_op ->> 'from' end);
+  return jobforge.json_at(p_document, v_from) is distinct from jobforge.json_at(jobforge.redact(p_document, p_hidden), v_from);
+end
+$$;
+comment on function jobforge.uncovers(jsonb, jsonb, text[]) is
+  'Whether an operation would tell something of a hidden value, or show it at another place.';
 
 create or replace function jobforge.require_patch(p_patch jsonb) returns void
 language plpgsql immutable
@@ -90,6 +110,7 @@ as $$
   from regexp_split_to_table(substr(p_pointer, 2), '/') with ordinality as t(token, n) where p_pointer <> ''
 $$;
 comment on function jobforge.pointer_path(text) is 'The steps of a JSON Pointer; none of the whole document.';
+grant execute on function jobforge.pointer_path(text) to jf_sys;
 
 create or replace function jobforge.json_at(p_document jsonb, p_path text[]) returns jsonb
 language plpgsql immutable
@@ -109,6 +130,7 @@ begin
 end
 $$;
 comment on function jobforge.json_at(jsonb, text[]) is 'The value at this path, null where there is none; JSON''s null is a value.';
+grant execute on function jobforge.json_at(jsonb, text[]) to jf_sys;
 
 create or replace function jobforge.json_with(p_document jsonb, p_path text[], p_value jsonb) returns jsonb
 language plpgsql immutable

@@ -37,7 +37,8 @@ begin
     insert into jobforge.bulk_operations (tenant_id, id, kind, status, actor, reason, filter, patch, max_attempts, started_at,
       finished_at)
     values (p_tenant_id, v_operation_id, 'redrive', 'finished', session_user, coalesce(p_reason, ''),
-      case when p_job_ids is null then v_filter else jsonb_build_object('jobs', cardinality(p_job_ids)) end, p_patch,
+      case when p_job_ids is null then v_filter else jsonb_build_object('jobs', cardinality(p_job_ids)) end,
+      jobforge.redact_patch(p_patch, v_filter),
       p_max_attempts, v_now, v_now);
   end if;
   if p_job_ids is null then
@@ -198,11 +199,11 @@ begin
   select null::jsonb as document, null::text as problem into v_new;
   if p_patch is not null then
     select a.document, coalesce(a.problem, jobforge.payload_problem(a.document)) as problem into v_new
-    from jobforge.apply_patch(v_job.payload, p_patch) as a;
+    from jobforge.apply_patch(v_job.payload, p_patch, jobforge.redact_paths(v_job.type)) as a;
   end if;
   before := jsonb_build_object('status', v_job.status, 'failures', v_job.failures, 'deaths', v_job.deaths,
       'max_attempts', v_job.max_attempts, 'fence', v_job.fence, 'run_at', v_job.run_at, 'finished_at', v_job.finished_at)
-    || case when p_patch is null then '{}' else jsonb_build_object('payload', v_job.payload) end;
+    || case when p_patch is null then '{}' else jsonb_build_object('type', v_job.type, 'payload', v_job.payload) end;
   problem := coalesce(v_new.problem, jobforge.revival_problem(v_job, p_room));
   if problem is null and not p_dry_run then
     problem := jobforge.revive(v_job, v_new.document, p_max_attempts, p_now);

@@ -103,7 +103,9 @@ begin
   update jobforge.bulk_operations o
   set position_at = v_operation.position_at, position_id = v_operation.position_id, done = o.done + v_counts.done,
     skipped = o.skipped + v_counts.total - v_counts.done, status = v_operation.status,
-    finished_at = case when v_operation.status = 'finished' then v_now end
+    finished_at = case when v_operation.status = 'finished' then v_now end,
+    -- Needed as it was given only while there are jobs to do.
+    patch = case when v_operation.status = 'finished' then jobforge.redact_patch(o.patch, o.filter) else o.patch end
   where o.tenant_id = p_tenant_id and o.id = p_operation_id returning o.* into v_operation;
   if v_operation.status = 'finished' then
     perform jobforge.audit_bulk(v_operation, 'finish_bulk', v_now);

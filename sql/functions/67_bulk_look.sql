@@ -48,13 +48,13 @@ begin
     perform jobforge.refuse('JF001', 'operation_or_job', 'name an operation or a job');
   elsif p_job_id is not null then
     return query
-    select r.operation_id, r.job_id, r.at, r.verdict, r.error_code, r.error_reason, r.before from jobforge.bulk_results r
+    select r.operation_id, r.job_id, r.at, r.verdict, r.error_code, r.error_reason, jobforge.redact_before(r.before) from jobforge.bulk_results r
     where r.tenant_id = p_tenant_id and r.job_id = p_job_id and (p_verdict is null or r.verdict = p_verdict)
       and (p_after is null or r.operation_id > p_after)
     order by r.operation_id limit p_limit;
   else
     return query
-    select r.operation_id, r.job_id, r.at, r.verdict, r.error_code, r.error_reason, r.before from jobforge.bulk_results r
+    select r.operation_id, r.job_id, r.at, r.verdict, r.error_code, r.error_reason, jobforge.redact_before(r.before) from jobforge.bulk_results r
     where r.tenant_id = p_tenant_id and r.operation_id = p_operation_id and (p_verdict is null or r.verdict = p_verdict)
       and (p_after is null or r.job_id > p_after)
     order by r.job_id limit p_limit;
@@ -155,14 +155,14 @@ $$;
 comment on function jobforge.require_bulk(jobforge.bulk_operations, uuid) is 'Refuses an operation that is not there.';
 
 create or replace function jobforge.tell_bulk(p_operation jobforge.bulk_operations) returns jobforge.bulk_operation
-language sql immutable
+language sql stable
 as $$
   select p_operation.id, p_operation.kind, p_operation.status, p_operation.actor, p_operation.reason, p_operation.filter,
-    p_operation.patch, p_operation.max_attempts::integer, p_operation.dry_run, p_operation.matched, p_operation.matched_capped,
+    jobforge.redact_patch(p_operation.patch, p_operation.filter), p_operation.max_attempts::integer, p_operation.dry_run, p_operation.matched, p_operation.matched_capped,
     p_operation.done, p_operation.skipped, p_operation.undone, p_operation.kept, p_operation.started_at, p_operation.finished_at,
     p_operation.undone_at
 $$;
-comment on function jobforge.tell_bulk(jobforge.bulk_operations) is 'An operation as callers see it.';
+comment on function jobforge.tell_bulk(jobforge.bulk_operations) is 'An operation as callers see it, without what its patch writes to redacted places.';
 
 create or replace function jobforge.audit_bulk(p_operation jobforge.bulk_operations, p_action text, p_now timestamptz) returns void
 language sql volatile

@@ -1,5 +1,5 @@
 -- owner: jf_sys
--- Definitions: what a job type is, how it is retried, limited and kept.
+-- Definitions: what a job type is, how it is retried, limited and kept, what its payloads must be and what of them is shown.
 
 create or replace function jobforge.upsert_definition(
   p_key text, p_description text default null, p_queue text default null, p_priority integer default null,
@@ -8,7 +8,7 @@ create or replace function jobforge.upsert_definition(
   p_retry_cap_ms bigint default null, p_retry_jitter real default null, p_retention text default null,
   p_is_active boolean default null, p_max_in_flight integer default null, p_max_in_flight_per_key integer default null,
   p_rate_per_second double precision default null, p_rate_burst integer default null, p_dead_retention text default null,
-  p_clear text[] default '{}')
+  p_clear text[] default '{}', p_arg_schema jsonb default null, p_redact text[] default null)
 returns text
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -21,7 +21,9 @@ begin
   elsif p_retry_preset is not null and p_retry_preset not in ('standard', 'quick', 'patient') then
     perform jobforge.refuse('JF001', 'preset_unknown', 'a preset is standard, quick or patient');
   end if;
-  perform jobforge.require_clear(p_clear, array['max_in_flight', 'rate']);
+  perform jobforge.require_clear(p_clear, array['max_in_flight', 'rate', 'arg_schema', 'redact']);
+  perform jobforge.require_schema(p_key, p_arg_schema);
+  perform jobforge.require_paths(p_key, p_redact);
   -- What is not given keeps its value, or takes the default when the definition is new.
   insert into jobforge.definitions (key) values (p_key) on conflict (key) do nothing;
   select d.* into v_new from jobforge.definitions d where d.key = p_key for no key update;
@@ -33,6 +35,10 @@ begin
   if v_new.max_in_flight is null and p_max_in_flight is not null then
     -- The greatest number: no claim has looked at the new limit yet (count_runs).
     v_new.limited_since := '18446744073709551615';
+  end if;
+  if p_arg_schema is not null or 'arg_schema' = any (p_clear) then
+    v_new.arg_schema := case when 'arg_schema' <> all (p_clear) then p_arg_schema end;
+    v_new.write_only := jobforge.write_only_paths(p_key, v_new.arg_schema);
   end if;
   update jobforge.definitions d
   set description = coalesce(p_description, d.description), queue = coalesce(p_queue, d.queue),
@@ -46,7 +52,8 @@ begin
     max_in_flight_per_key = coalesce(p_max_in_flight_per_key, d.max_in_flight_per_key),
     rate_per_second = case when 'rate' <> all (p_clear) then coalesce(p_rate_per_second, d.rate_per_second) end,
     rate_burst = case when 'rate' <> all (p_clear) then coalesce(p_rate_burst, d.rate_burst) end,
-    limited_since = v_new.limited_since, updated_at = jobforge.clock()
+    limited_since = v_new.limited_since, arg_schema = v_new.arg_schema, write_only = v_new.write_only,
+    redact = case when 'redact' = any (p_clear) then '{}' else coalesce(p_redact, d.redact) end, updated_at = jobforge.clock()
   where d.key = p_key;
   perform pg_notify('jobforge_wake', '');
   return p_key;
@@ -55,18 +62,20 @@ exception when check_violation or numeric_value_out_of_range then
 end
 $$;
 comment on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real,
-  bigint, real, text, boolean, integer, integer, double precision, integer, text, text[]) is
-  'Makes a job type known or changes it; what is not given stays, what p_clear names (max_in_flight, rate) is taken away. '
-  'Presets: standard, quick, patient.';
+  bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[]) is
+  'Makes a job type known or changes it; what is not given stays, what p_clear names (max_in_flight, rate, arg_schema, '
+  'redact) is taken away. Presets: standard, quick, patient.';
 grant execute on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real,
-  bigint, real, text, boolean, integer, integer, double precision, integer, text, text[]) to jf_operator;
+  bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[]) to jf_operator;
 
-create or replace function jobforge.list_definitions(p_limit integer default 100, p_after text default null)
+create or replace function jobforge.list_definitions(
+  p_limit integer default 100, p_after text default null, p_key text default null)
 returns table (key text, description text, queue text, priority integer, timeout_seconds integer, max_attempts integer,
   max_deaths integer, retry_base_ms bigint, retry_factor real, retry_cap_ms bigint, retry_jitter real, retention text,
   dead_retention text, is_active boolean, max_in_flight integer, max_in_flight_per_key integer,
-  rate_per_second double precision, rate_burst integer, created_at timestamptz, updated_at timestamptz,
-  paused_at timestamptz, paused_until timestamptz, pause_reason text, paused_by text)
+  rate_per_second double precision, rate_burst integer, arg_schema jsonb, redact text[], write_only text[],
+  created_at timestamptz, updated_at timestamptz, paused_at timestamptz, paused_until timestamptz, pause_reason text,
+  paused_by text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -77,14 +86,14 @@ begin
   return query
   select d.key, d.description, d.queue, d.priority::integer, d.timeout_seconds, d.max_attempts::integer,
     d.max_deaths::integer, d.retry_base_ms, d.retry_factor, d.retry_cap_ms, d.retry_jitter, d.retention, d.dead_retention,
-    d.is_active, d.max_in_flight, d.max_in_flight_per_key, d.rate_per_second, d.rate_burst, d.created_at, d.updated_at,
-    p.paused_at, p.until, p.reason, p.author
+    d.is_active, d.max_in_flight, d.max_in_flight_per_key, d.rate_per_second, d.rate_burst, d.arg_schema,
+    d.redact, d.write_only, d.created_at, d.updated_at, p.paused_at, p.until, p.reason, p.author
   from jobforge.definitions d
   left join jobforge.pauses p on p.kind = 'definition' and p.name = d.key and (p.until is null or p.until > v_now)
-  where p_after is null or d.key > p_after
+  where (p_after is null or d.key > p_after) and (p_key is null or d.key = p_key)
   order by d.key limit p_limit;
 end
 $$;
-comment on function jobforge.list_definitions(integer, text) is
-  'A page of definitions in the order of their keys, after p_after, with the pause that holds one, if any.';
-grant execute on function jobforge.list_definitions(integer, text) to jf_operator;
+comment on function jobforge.list_definitions(integer, text, text) is
+  'A page of definitions in the order of their keys, after p_after, or the one of p_key; with the pause that holds one, if any.';
+grant execute on function jobforge.list_definitions(integer, text, text) to jf_operator;

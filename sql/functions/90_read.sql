@@ -37,9 +37,15 @@ begin
   perform jobforge.require_tenant(p_tenant_id);
   return query
   select f.id, f.type, f.queue, f.priority, f.status, f.run_at, f.created_at, f.started_at, f.finished_at, f.attempt,
-    f.failures, f.deaths, f.max_attempts, f.retention, f.dedupe_key, f.concurrency_key, f.correlation_id, f.traceparent, f.tags, f.source,
-    f.source_ref, f.created_by, f.parent_id, w.worker_id, f.cancel_requested, f.error, f.payload, f.result, p.percent, p.message
+    f.failures, f.deaths, f.max_attempts, f.retention,
+    -- A derived key is the payload once more.
+    case when r.paths <> '{}' and starts_with(f.dedupe_key, f.type || '::') then '[redacted]' else f.dedupe_key end,
+    f.concurrency_key, f.correlation_id, f.traceparent, f.tags, f.source, f.source_ref, f.created_by, f.parent_id, w.worker_id,
+    f.cancel_requested, f.error, jobforge.redact_payload(f.payload, r.paths),
+    case when r.paths <> '{}' then jobforge.redact_strings(jobforge.redact(f.result, r.paths),
+      jobforge.redacted_values(f.payload, r.paths)) else f.result end, p.percent, p.message
   from jobforge.find_job(p_tenant_id, p_job_id) as f
+  cross join lateral (select coalesce(jobforge.redact_paths(f.type), '{}')) as r(paths)
   left join jobforge.workers w on w.no = f.worker_no
   left join jobforge.job_progress p on p.tenant_id = p_tenant_id and p.job_id = f.id
   order by f.finished_at nulls first limit 1;
@@ -48,7 +54,7 @@ begin
   end if;
 end
 $$;
-comment on function jobforge.get_job(uuid, uuid) is 'Everything about one job, with its payload, result and progress.';
+comment on function jobforge.get_job(uuid, uuid) is 'Everything about one job, with its payload, result and progress; redacted by its definition.';
 grant execute on function jobforge.get_job(uuid, uuid) to jf_tenant, jf_operator;
 
 create or replace function jobforge.list_jobs(

@@ -11,7 +11,7 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 use url::Url;
 
-use crate::configs::{ConfigsError, ConnectorConfigs, Settings};
+use crate::configs::{ConnectorConfigs, Settings};
 use crate::egress::{EgressError, UrlFault};
 
 /// What marks a word of a header's value as the name of a secret.
@@ -58,8 +58,7 @@ pub(crate) async fn find(
     match configs.find(context, name).await {
         Ok(Some(settings)) => Ok(Some(settings)),
         Ok(None) => Err(permanent(format!("connector config {name} is not known"))),
-        Err(error @ ConfigsError::Disabled { .. }) => Err(permanent(error.to_string())),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error.into_handler_error()),
     }
 }
 

@@ -7,6 +7,7 @@ use tokio_postgres::error::{Severity, SqlState};
 
 use crate::migrate::MigrateError;
 use crate::preflight::Unfit;
+use crate::schema::Problem;
 
 /// Why a function of JobForge refused a call. Each has its SQLSTATE, the same in every language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,6 +119,14 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
+    /// A payload does not fit its type's schema; nothing was enqueued.
+    #[error("the payload for {job_type} does not fit its schema: {}", told(problems))]
+    Invalid {
+        /// The type of the job that was to be made.
+        job_type: String,
+        /// Everything that is wrong, by place.
+        problems: Vec<Problem>,
+    },
     /// The connection string cannot be read.
     #[error("the database URL cannot be read")]
     Url(#[source] tokio_postgres::Error),
@@ -146,7 +155,7 @@ impl Error {
     pub fn code(&self) -> Option<Code> {
         match self {
             Error::Refused { code, .. } => Some(*code),
-            Error::Payload { .. } => Some(Code::PayloadInvalid),
+            Error::Payload { .. } | Error::Invalid { .. } => Some(Code::PayloadInvalid),
             _ => None,
         }
     }
@@ -155,6 +164,7 @@ impl Error {
     pub fn reason(&self) -> Option<&str> {
         match self {
             Error::Refused { reason, .. } => Some(reason),
+            Error::Invalid { .. } => Some("payload_invalid"),
             _ => None,
         }
     }
@@ -199,6 +209,10 @@ impl Error {
     pub(crate) fn shape(operation: &'static str, detail: impl fmt::Display) -> Error {
         Error::Shape { operation, detail: detail.to_string() }
     }
+}
+
+fn told(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn is_broken(error: &tokio_postgres::Error) -> bool {

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+use crate::redact::Secrets;
+
 /// Settings of one worker. The defaults are the fast and safe ones: nobody should need to tune.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct WorkerConfig {
     /// Where claims, reports and beats go; may lead through a pooler in transaction mode.
     pub database_url: String,
@@ -38,6 +40,8 @@ pub struct WorkerConfig {
     pub call_timeout: Duration,
     /// Shown with the worker in the registry: a JSON object.
     pub metadata: serde_json::Value,
+    /// What must not stand in anything a job says; the URLs' passwords are added to it.
+    pub secrets: Secrets,
     /// Where tests hold the worker; off in production.
     #[doc(hidden)]
     pub faults: Faults,
@@ -60,8 +64,21 @@ impl Default for WorkerConfig {
             report_delay: Duration::from_millis(5),
             call_timeout: Duration::from_secs(5),
             metadata: serde_json::Value::Object(serde_json::Map::new()),
+            secrets: Secrets::default(),
             faults: Faults::default(),
         }
+    }
+}
+
+/// Without the URLs, which hold passwords.
+impl fmt::Debug for WorkerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerConfig")
+            .field("queues", &self.queues)
+            .field("slots", &self.slots)
+            .field("lease_seconds", &self.lease_seconds)
+            .field("secrets", &self.secrets)
+            .finish_non_exhaustive()
     }
 }
 
@@ -82,6 +99,19 @@ impl WorkerConfig {
     /// How often leases are renewed.
     pub fn heartbeat_interval(&self) -> Duration {
         self.heartbeat.unwrap_or(self.lease() / 3)
+    }
+
+    /// Everything that this worker must not say, whatever the job.
+    pub(crate) fn all_secrets(&self) -> Secrets {
+        let mut secrets = self.secrets.clone();
+        for url in [Some(&self.database_url), self.direct_url.as_ref()].into_iter().flatten() {
+            let parsed = url.parse::<tokio_postgres::Config>().ok();
+            let password = parsed.as_ref().and_then(tokio_postgres::Config::get_password);
+            if let Some(password) = password.and_then(|password| std::str::from_utf8(password).ok()) {
+                secrets.add(password);
+            }
+        }
+        secrets
     }
 
     pub(crate) fn lease(&self) -> Duration {
@@ -149,6 +179,18 @@ mod tests {
     fn the_defaults_need_only_a_database() {
         assert_eq!(config().check(), Ok(()));
         assert_eq!(WorkerConfig::default().check(), Err("database_url is empty".to_owned()));
+    }
+
+    #[test]
+    fn passwords_are_secrets_and_not_shown() {
+        let with_password = WorkerConfig {
+            database_url: "postgres://app:se%40cret-canary@db/x".to_owned(),
+            direct_url: Some("host=db password=other-canary".to_owned()),
+            ..config()
+        };
+        let secrets = with_password.all_secrets();
+        assert_eq!(secrets.redact("se@cret-canary, other-canary"), "[redacted], [redacted]");
+        assert!(!format!("{with_password:?}").contains("canary"));
     }
 
     #[test]

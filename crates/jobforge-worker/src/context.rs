@@ -115,7 +115,8 @@ impl Context {
     /// Adds a line to the attempt's log. Lines are sent together, before the outcome; a line that is on its
     /// way when the connection breaks is lost, never doubled.
     pub async fn log(&self, level: Level, message: impl Into<String>) {
-        self.engine.notes.send(self.job.clone(), Note::Log(LogLine { level, message: message.into() })).await;
+        let message = self.job.redact(&self.engine.secrets, message.into());
+        self.engine.notes.send(self.job.clone(), Note::Log(LogLine { level, message })).await;
     }
 
     /// Tells which program the attempt runs, or how it ended; only the latest counts. It is told before the
@@ -127,7 +128,15 @@ impl Context {
     /// Tells how far the job is, in percent; only the latest counts.
     pub async fn progress(&self, percent: f32, message: impl Into<String>) {
         let percent = if percent.is_nan() { 0.0 } else { percent.clamp(0.0, 100.0) };
-        self.engine.notes.send(self.job.clone(), Note::Progress { percent, message: message.into() }).await;
+        let message = self.job.redact(&self.engine.secrets, message.into());
+        self.engine.notes.send(self.job.clone(), Note::Progress { percent, message }).await;
+    }
+
+    /// Keeps a value that the handler came by (a token, a key) from appearing in what this attempt says from now on:
+    /// log lines, progress, error, tails, result. Values of fewer than [`LEAST`](crate::LEAST) characters are not
+    /// searched for.
+    pub fn add_secret(&self, secret: &str) {
+        self.job.add_secret(secret);
     }
 
     /// Makes one call of the database, over a connection that the worker's handlers share: one statement that

@@ -18,6 +18,8 @@ use crate::holdings::Holdings;
 use crate::job::{Job, Life};
 use crate::notes::{NoteInbox, Notes};
 use crate::pace::Pace;
+use crate::redact::Secrets;
+use crate::rules::Rules;
 use crate::stats::{Counters, Stats};
 
 /// A worker from its start to its end.
@@ -32,6 +34,9 @@ pub(crate) struct Engine {
     pub(crate) counters: Counters,
     pub(crate) notes: Notes,
     pub(crate) desk: Desk,
+    pub(crate) rules: Rules,
+    /// What nothing that leaves the process may hold.
+    pub(crate) secrets: Secrets,
     endings: mpsc::UnboundedSender<Finished>,
     /// There may be work: claim now.
     pub(crate) wake: Notify,
@@ -86,6 +91,8 @@ impl Engine {
             counters: Counters::default(),
             notes,
             desk: Desk::new(&config),
+            rules: Rules::new(),
+            secrets: config.all_secrets(),
             endings: sender,
             wake: Notify::new(),
             told: Notify::new(),

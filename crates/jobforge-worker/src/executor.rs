@@ -5,7 +5,7 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use jobforge_core::{AttemptEnd, Class, Failure, Payload};
@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::handler::Work;
 use crate::job::{Job, Stop};
 use crate::outcome::{HandlerError, HandlerResult, Outcome};
+use crate::panics::{Handling, inside};
 
 /// What is to be told the database about an attempt.
 #[derive(Debug)]
@@ -34,20 +35,58 @@ pub(crate) enum Ending {
     Dropped,
 }
 
-/// Runs one job to its end.
-pub(crate) async fn execute(engine: &Arc<Engine>, job: &Arc<Job>) -> Ending {
+/// Runs one job, which starts now, to its end. What it says of it holds no secrets.
+pub(crate) async fn execute(engine: &Arc<Engine>, job: &Arc<Job>, now: Instant) -> Ending {
+    redact(engine, job, attempt(engine, job, now).await)
+}
+
+async fn attempt(engine: &Arc<Engine>, job: &Arc<Job>, now: Instant) -> Ending {
     if job.stopped() != Stop::None {
         return judge(job, Ran::NotStarted);
     }
     // Only types with a handler are claimed; whoever gets another one has nothing to say about it.
     let Some(handler) = engine.registry.get(&job.claimed.job_type) else { return Ending::Release };
+    let ask = || engine.report_now.notify_one();
+    let patience = engine.config.call_timeout;
+    let rule = engine.rules.of(&job.claimed.job_type, now, patience, ask).await;
+    // It may have waited for them.
+    if job.stopped() != Stop::None {
+        return judge(job, Ran::NotStarted);
+    }
+    if let Some(rule) = rule {
+        let payload = job.claimed.payload.get();
+        rule.redactor(payload).into_iter().for_each(|redactor| job.hide(redactor));
+        if let Err(error) = rule.check(payload) {
+            return judge(job, Ran::Ended(Err(error)));
+        }
+    }
     let context = Context::new(job.clone(), engine.clone());
-    let ran = match std::panic::catch_unwind(AssertUnwindSafe(|| handler(context))) {
+    let ran = match std::panic::catch_unwind(AssertUnwindSafe(|| inside(|| handler(context)))) {
         Ok(Ok(work)) => run(engine, job, work).await,
-        Ok(Err(misfit)) => Ran::Ended(Err(misfit_error(&misfit))),
+        Ok(Err(misfit)) => Ran::Ended(Err(misfit_error(job, &misfit))),
         Err(panic) => Ran::Ended(Err(panic_error(&*panic))),
     };
     judge(job, ran)
+}
+
+/// An ending without secrets.
+fn redact(engine: &Engine, job: &Job, ending: Ending) -> Ending {
+    if engine.secrets.is_empty() && !job.hides() {
+        return ending;
+    }
+    let clean = |text: String| job.redact(&engine.secrets, text);
+    match ending {
+        Ending::Complete(result) => {
+            Ending::Complete(result.map(|result| job.redact_result(&engine.secrets, result)))
+        }
+        Ending::Fail(failure) => Ending::Fail(Box::new(Failure {
+            error: clean(failure.error),
+            stdout_tail: failure.stdout_tail.map(clean),
+            stderr_tail: failure.stderr_tail.map(clean),
+            ..*failure
+        })),
+        other => other,
+    }
 }
 
 /// How far the handler came.
@@ -60,7 +99,7 @@ enum Ran {
 
 /// Runs the handler until it ends, its time is up, or it is stopped and does not end soon.
 async fn run(engine: &Engine, job: &Job, work: Work) -> Ran {
-    let mut work = AssertUnwindSafe(work).catch_unwind();
+    let mut work = AssertUnwindSafe(Handling(work)).catch_unwind();
     // Most handlers end at once: clock and tokens are touched only if this one waits.
     tokio::select! {
         biased;
@@ -142,8 +181,13 @@ impl Ran {
     }
 }
 
-fn misfit_error(misfit: &serde_json::Error) -> HandlerError {
-    HandlerError::new(format!("payload does not fit the handler: {misfit}")).permanent()
+fn misfit_error(job: &Job, misfit: &serde_json::Error) -> HandlerError {
+    // The decoder repeats values, also those that are too short to be searched for.
+    let said = match job.hides() {
+        true => format!("at line {} column {}", misfit.line(), misfit.column()),
+        false => misfit.to_string(),
+    };
+    HandlerError::new(format!("payload does not fit the handler: {said}")).permanent()
 }
 
 fn panic_error(panic: &(dyn Any + Send)) -> HandlerError {

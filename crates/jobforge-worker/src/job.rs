@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use jobforge_core::{ClaimedJob, JobRef};
+use jobforge_core::{ClaimedJob, JobRef, Payload};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+use crate::redact::{Redactor, Secrets, redact_result, redact_text};
 
 /// A claimed job on its way through the worker.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Job {
     token: OnceLock<CancellationToken>,
     /// What the executor sees: the handler must end, not only if it likes to.
     halt: OnceLock<CancellationToken>,
+    /// What this attempt must not say; most have no secrets of their own.
+    redactor: OnceLock<Box<Redactor>>,
 }
 
 /// Why a handler was told to stop; a later reason overrides those before it in this list.
@@ -52,6 +56,7 @@ impl Job {
             stop: AtomicU8::new(Stop::None as u8),
             token: OnceLock::new(),
             halt: OnceLock::new(),
+            redactor: OnceLock::new(),
         }
     }
 
@@ -66,6 +71,37 @@ impl Job {
     /// Cancelled when the handler must end; a mere request to cancel leaves that to the handler.
     pub(crate) fn halt(&self) -> &CancellationToken {
         self.halt.get_or_init(CancellationToken::new)
+    }
+
+    /// Takes note of what its definition redacts, before its handler starts.
+    pub(crate) fn hide(&self, redactor: Redactor) {
+        // Whoever runs it does so once.
+        let _ = self.redactor.set(Box::new(redactor));
+    }
+
+    /// Whether its definition redacts anything, or its handler told a secret.
+    pub(crate) fn hides(&self) -> bool {
+        self.redactor.get().is_some()
+    }
+
+    pub(crate) fn add_secret(&self, secret: &str) {
+        self.redactor.get_or_init(Box::default).add(secret);
+    }
+
+    /// A text as it may leave the process.
+    pub(crate) fn redact(&self, worker: &Secrets, text: String) -> String {
+        match self.redactor.get() {
+            Some(redactor) => redactor.text(worker, text),
+            None => redact_text(worker, text),
+        }
+    }
+
+    /// A result as it may leave the process.
+    pub(crate) fn redact_result(&self, worker: &Secrets, result: Payload) -> Payload {
+        match self.redactor.get() {
+            Some(redactor) => redactor.result(worker, result),
+            None => redact_result(worker, result),
+        }
     }
 
     /// Tells the handler to stop.

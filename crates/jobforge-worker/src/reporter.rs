@@ -39,6 +39,7 @@ impl Reporter {
         loop {
             self.wait().await;
             self.gather().await;
+            self.ask_rules().await;
             self.bundle();
             let told = self.tell().await;
             self.settle();
@@ -93,6 +94,30 @@ impl Reporter {
         // After the outcomes, because a job's notes were put in before its outcome.
         while let Ok(note) = self.inboxes.notes.try_recv() {
             gather(&mut self.said, note);
+        }
+    }
+
+    /// Asks what definitions say of payloads, if a job waits for that to start.
+    async fn ask_rules(&mut self) {
+        if !self.engine.rules.take_wanted() {
+            return;
+        }
+        let asked = std::time::Instant::now();
+        let types = &self.engine.registration.types;
+        let answer = match self.link.client().await {
+            Ok(client) => {
+                let call = rpc::definition_rules(&*client, types);
+                within(self.engine.config.call_timeout, "definition_rules", call).await
+            }
+            Err(error) => Err(error),
+        };
+        self.link.heed(&answer);
+        match answer {
+            Ok(rules) => self.engine.rules.learn(asked, rules),
+            Err(error) => {
+                tracing::warn!(error = told(&error), "the definitions' rules are not renewed");
+                self.engine.rules.keep(asked);
+            }
         }
     }
 

@@ -66,7 +66,8 @@ async fn slot(engine: Arc<Engine>) {
         engine.counters.running.fetch_add(1, Ordering::Relaxed);
         let began = Instant::now();
         // A handler's panic is caught where it runs; this is for the destructors of one that was dropped.
-        let ending = AssertUnwindSafe(execute(&engine, &job)).catch_unwind().await.unwrap_or(Ending::Release);
+        let ending =
+            AssertUnwindSafe(execute(&engine, &job, began)).catch_unwind().await.unwrap_or(Ending::Release);
         engine.pace.note(began.elapsed());
         engine.counters.running.fetch_sub(1, Ordering::Relaxed);
         engine.finish(Finished { job, ending, started: true });

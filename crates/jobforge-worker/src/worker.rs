@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use jobforge_core::{Error, preflight};
+use jobforge_core::{Error, preflight, rpc};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::engine::{Engine, Phase};
 use crate::handler::Registry;
 use crate::heartbeat;
-use crate::link::Link;
+use crate::link::{Link, within};
 use crate::outcome::HandlerResult;
 use crate::runner::Claimer;
 use crate::stats::Stats;
@@ -79,6 +79,10 @@ impl Worker {
         preflight::check(&*client).await.map_err(WorkerError::Database)?;
         let mut claimer = Claimer::new(engine.clone(), link, budget);
         claimer.register().await.map_err(WorkerError::Database)?;
+        let asked = Instant::now();
+        let call = rpc::definition_rules(&*client, &engine.registration.types);
+        let rules = within(self.config.call_timeout, "definition_rules", call).await;
+        engine.rules.learn(asked, rules.map_err(WorkerError::Database)?);
 
         let over = CancellationToken::new();
         let thread = heartbeat::start(engine.clone(), over.clone()).map_err(WorkerError::Thread)?;

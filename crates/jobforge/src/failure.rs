@@ -4,8 +4,10 @@ use std::fmt;
 use std::process::ExitCode;
 
 use jobforge_core::Code;
+use jobforge_core::schema::Problem;
 use serde_json::json;
 
+use crate::logs;
 use crate::output::Output;
 
 /// The command line or the settings are wrong; nothing was tried.
@@ -32,13 +34,13 @@ pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
     if output.is_json() {
         let error = json!({ "error": {
             "message": told.message, "causes": told.causes, "code": told.code.map(Code::as_str),
-            "reason": told.reason, "hint": told.hint,
+            "reason": told.reason, "hint": told.hint, "problems": told.problems,
         }});
-        eprintln!("{error}");
+        eprintln!("{}", logs::clean(&error.to_string()));
     } else {
-        eprintln!("error: {}", told.message);
+        eprintln!("error: {}", logs::clean(&told.message));
         for cause in &told.causes {
-            eprintln!("  because: {cause}");
+            eprintln!("  because: {}", logs::clean(cause));
         }
         if let Some(hint) = &told.hint {
             eprintln!("  hint: {hint}");
@@ -54,6 +56,8 @@ struct Told {
     code: Option<Code>,
     reason: Option<String>,
     hint: Option<String>,
+    /// What is wrong with a payload, place by place.
+    problems: Option<Vec<Problem>>,
 }
 
 impl Told {
@@ -66,7 +70,11 @@ impl Told {
         let code = core.and_then(jobforge_core::Error::code);
         let hint = code.map(|code| format!("see docs/errors/{code}.md")).or_else(|| core.and_then(hint));
         let reason = core.and_then(jobforge_core::Error::reason).map(str::to_owned);
-        Told { message, causes, code, reason, hint }
+        let problems = match core {
+            Some(jobforge_core::Error::Invalid { problems, .. }) => Some(problems.clone()),
+            _ => None,
+        };
+        Told { message, causes, code, reason, hint, problems }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::dev::home::{DevFile, find_dev_file};
 use crate::dev::logins::{APP, OPERATOR, WORKER};
 use crate::failure::Usage;
+use crate::logs::hide_password;
 
 /// What a command does to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,7 @@ impl Target {
         };
         let DevFile { tenant_id, .. } = dev.read()?;
         let url = dev.url_as(login)?;
+        hide_password(&url);
         tracing::debug!(dir = %dev.dir().display(), login, "uses the development server");
         Ok(Target { url, direct_url: None, tenant: config.tenant.or(Some(tenant_id)) })
     }

@@ -2,11 +2,13 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 use tokio_postgres::types::Type;
 use tokio_postgres::{GenericClient, Row};
 
+use super::job::Payload;
 use super::limit::{Clear, Hold};
-use super::wire::Columns;
+use super::wire::{Columns, Json};
 use crate::error::Error;
 
 /// A job type. What is `None` stays as it is, or takes the default when the type is new.
@@ -50,6 +52,10 @@ pub struct Definition {
     pub rate_burst: Option<i32>,
     /// How long dead letters are kept: `day`, `week`, `month` or `year`.
     pub dead_retention: Option<String>,
+    /// What their payloads must fit, a JSON Schema.
+    pub arg_schema: Option<Payload>,
+    /// What of their payloads and results is never shown, such as `/card/number` or `/items/*/secret`.
+    pub redact: Option<Vec<String>>,
     /// What is taken away.
     pub clear: Vec<Clear>,
 }
@@ -100,6 +106,12 @@ pub struct ListedDefinition {
     pub rate_per_second: Option<f64>,
     /// How many of them at once.
     pub rate_burst: Option<i32>,
+    /// What payloads must fit.
+    pub arg_schema: Option<Value>,
+    /// What of payloads and results is never shown.
+    pub redact: Vec<String>,
+    /// The same, because the schema marks it `writeOnly`.
+    pub write_only: Vec<String>,
     /// Since when it is known.
     pub created_at: Timestamp,
     /// When it was changed last.
@@ -116,7 +128,7 @@ pub async fn upsert_definition<C: GenericClient>(c: &C, definition: &Definition)
            p_retry_preset => $8, p_retry_base_ms => $9, p_retry_factor => $10, p_retry_cap_ms => $11,
            p_retry_jitter => $12, p_retention => $13, p_is_active => $14, p_max_in_flight => $15,
            p_max_in_flight_per_key => $16, p_rate_per_second => $17, p_rate_burst => $18,
-           p_dead_retention => $19, p_clear => $20)",
+           p_dead_retention => $19, p_clear => $20, p_arg_schema => $21, p_redact => $22)",
         &[
             (&definition.key, Type::TEXT),
             (&definition.description, Type::TEXT),
@@ -138,6 +150,8 @@ pub async fn upsert_definition<C: GenericClient>(c: &C, definition: &Definition)
             (&definition.rate_burst, Type::INT4),
             (&definition.dead_retention, Type::TEXT),
             (&Clear::names(&definition.clear), Type::TEXT_ARRAY),
+            (&definition.arg_schema.as_ref().map(Json::from), Type::JSONB),
+            (&definition.redact, Type::TEXT_ARRAY),
         ],
     )
     .await
@@ -151,15 +165,30 @@ pub async fn list_definitions<C: GenericClient>(
     limit: i32,
     after: Option<&str>,
 ) -> Result<Vec<ListedDefinition>, Error> {
+    look(c, limit, after, None).await
+}
+
+/// The definition of this key, if there is one.
+pub async fn get_definition<C: GenericClient>(c: &C, key: &str) -> Result<Option<ListedDefinition>, Error> {
+    Ok(look(c, 1, None, Some(key)).await?.pop())
+}
+
+async fn look<C: GenericClient>(
+    c: &C,
+    limit: i32,
+    after: Option<&str>,
+    key: Option<&str>,
+) -> Result<Vec<ListedDefinition>, Error> {
     const OPERATION: &str = "list_definitions";
     let rows = c
         .query_typed(
             "select d.key, d.description, d.queue, d.priority, d.timeout_seconds, d.max_attempts, d.max_deaths,
                d.retry_base_ms, d.retry_factor, d.retry_cap_ms, d.retry_jitter, d.retention, d.dead_retention,
                d.is_active, d.max_in_flight, d.max_in_flight_per_key, d.rate_per_second, d.rate_burst,
-               d.created_at, d.updated_at, d.paused_at, d.paused_until, d.pause_reason, d.paused_by
-             from jobforge.list_definitions(p_limit => $1, p_after => $2) as d",
-            &[(&limit, Type::INT4), (&after, Type::TEXT)],
+               d.arg_schema, d.redact, d.write_only, d.created_at, d.updated_at, d.paused_at, d.paused_until,
+               d.pause_reason, d.paused_by
+             from jobforge.list_definitions(p_limit => $1, p_after => $2, p_key => $3) as d",
+            &[(&limit, Type::INT4), (&after, Type::TEXT), (&key, Type::TEXT)],
         )
         .await
         .map_err(|error| Error::call(OPERATION, error))?;
@@ -186,6 +215,9 @@ fn read_definition(columns: &mut Columns<'_>) -> Result<ListedDefinition, Error>
         max_in_flight_per_key: columns.take()?,
         rate_per_second: columns.take()?,
         rate_burst: columns.take()?,
+        arg_schema: columns.take()?,
+        redact: columns.take()?,
+        write_only: columns.take()?,
         created_at: columns.take()?,
         updated_at: columns.take()?,
         pause: Hold::read(columns)?,

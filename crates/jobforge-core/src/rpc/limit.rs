@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::wire::Columns;
 use crate::error::Error;
 
-/// A limit that is taken away. A value that is not given stays; only this makes it none.
+/// A limit or rule that is taken away. A value that is not given stays; only this makes it none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Clear {
     /// How many jobs may wait; tenants only.
@@ -17,6 +17,10 @@ pub enum Clear {
     Rate,
     /// How long history is kept; tenants only, whose definitions' then counts.
     Retention,
+    /// What payloads must fit; definitions only.
+    ArgSchema,
+    /// What of payloads is never shown, but for what the schema marks; definitions only.
+    Redact,
 }
 
 impl Clear {
@@ -27,6 +31,8 @@ impl Clear {
             Clear::MaxInFlight => "max_in_flight",
             Clear::Rate => "rate",
             Clear::Retention => "retention",
+            Clear::ArgSchema => "arg_schema",
+            Clear::Redact => "redact",
         }
     }
 

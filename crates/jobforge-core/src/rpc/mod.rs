@@ -38,6 +38,7 @@ mod redrive;
 mod release;
 mod reschedule;
 mod retry;
+mod rules;
 mod sealed_secret;
 mod series;
 mod server;
@@ -72,7 +73,7 @@ pub use cursor::Cursor;
 pub use dead_letters::{
     DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage, group_dead_letters, list_dead_letters,
 };
-pub use definition::{Definition, ListedDefinition, list_definitions, upsert_definition};
+pub use definition::{Definition, ListedDefinition, get_definition, list_definitions, upsert_definition};
 pub use derive::{canonical, derive_dedupe_key};
 pub use enqueue::{enqueue_grouped, enqueue_job, enqueue_jobs};
 pub use exit::{ProgramExit, report_exit};
@@ -98,6 +99,7 @@ pub use redrive::{Redrive, RedriveAnswer, RedriveRow, Redriven, redrive_jobs};
 pub use release::{close_lease, release_jobs};
 pub use reschedule::{Rescheduled, reschedule_job};
 pub use retry::{Retried, retry_job};
+pub use rules::{DefinitionRules, definition_rules, validate_job};
 pub use sealed_secret::{SealedSecret, list_sealed_secrets, reseal_secret};
 pub use series::{Point, SeriesRequest, read_series, read_system_series};
 pub use server::{Server, inspect_server};

@@ -12,5 +12,6 @@ mod operating;
 mod operations;
 mod refusals;
 mod reports;
+mod rules;
 mod story;
 mod upkeep;

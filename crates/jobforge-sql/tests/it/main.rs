@@ -7,6 +7,7 @@ mod model;
 mod model_mutants;
 mod plans;
 mod races;
+mod redaction;
 mod reports;
 mod retention;
 mod schema;

@@ -6,6 +6,7 @@ mod faults;
 mod leases;
 mod limits;
 mod pooler;
+mod rules;
 mod running;
 mod shutdown;
 mod sleeping;

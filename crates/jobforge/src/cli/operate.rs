@@ -1,5 +1,7 @@
 //! The command line of operating: pauses, tenants, definitions, the doctor.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use jobforge_core::{Clear, PauseKind};
@@ -164,6 +166,10 @@ pub(crate) enum ClearArg {
     Rate,
     /// How long history is kept (tenants)
     Retention,
+    /// What payloads must fit (definitions)
+    ArgSchema,
+    /// What of payloads is never shown (definitions)
+    Redact,
 }
 
 impl From<ClearArg> for Clear {
@@ -173,6 +179,8 @@ impl From<ClearArg> for Clear {
             ClearArg::MaxInFlight => Clear::MaxInFlight,
             ClearArg::Rate => Clear::Rate,
             ClearArg::Retention => Clear::Retention,
+            ClearArg::ArgSchema => Clear::ArgSchema,
+            ClearArg::Redact => Clear::Redact,
         }
     }
 }
@@ -209,7 +217,8 @@ pub(crate) enum DefinitionsAction {
 #[command(after_help = "Examples:\n  \
     jobforge definitions set mail.send --queue mail --retry-preset patient\n  \
     jobforge definitions set mail.send --max-in-flight 10 --rate 50 --burst 100\n  \
-    jobforge definitions set mail.send --active false --clear rate")]
+    jobforge definitions set mail.send --active false --clear rate\n  \
+    jobforge definitions set mail.send --schema mail.schema.json --redact /smtp/password,/to/*/token")]
 pub(crate) struct DefinitionsSetArgs {
     /// The job type
     pub(crate) key: String,
@@ -258,6 +267,12 @@ pub(crate) struct DefinitionsSetArgs {
     /// How many jobs of one concurrency key may run at a time
     #[arg(long, value_name = "N")]
     pub(crate) max_in_flight_per_key: Option<i32>,
+    /// What payloads must fit: the file of a JSON Schema, of draft 7 or 2020-12
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
+    /// What of payloads and results is never shown, e.g. /card/number or /items/*/secret; replaces those before
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    pub(crate) redact: Option<Vec<String>>,
     #[command(flatten)]
     pub(crate) limits: Limits,
 }

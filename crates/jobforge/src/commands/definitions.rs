@@ -1,11 +1,14 @@
 //! `jobforge definitions`: look at job types, change them and their limits.
 
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use jobforge_connectors::connectors;
-use jobforge_core::rpc::{list_definitions, upsert_definition};
-use jobforge_core::{Code, Definition, Error, ListedDefinition};
+use jobforge_core::rpc::{get_definition, list_definitions, upsert_definition};
+use jobforge_core::schema::check_schema;
+use jobforge_core::{Code, Definition, Error, ListedDefinition, Payload};
 use serde_json::json;
 use tokio_postgres::Client;
 
@@ -14,9 +17,6 @@ use crate::cli::{DefinitionsAction, DefinitionsArgs, DefinitionsSetArgs};
 use crate::config::Config;
 use crate::output::{Output, facts, local, table};
 use crate::target::{Purpose, Target};
-
-/// Definitions of one look while one of them is searched for.
-const PAGE: i32 = 1000;
 
 pub(crate) async fn run(config: &Config, args: DefinitionsArgs, output: Output) -> Result<ExitCode> {
     let client = Target::resolve(config, Purpose::Operate)?.connect().await?;
@@ -43,7 +43,7 @@ pub(crate) async fn run(config: &Config, args: DefinitionsArgs, output: Output) 
             output.answer(&json!({ "installed": keys }), || format!("installed {}", keys.join(", ")))?;
         }
         DefinitionsAction::Set(args) => {
-            let change = change(*args);
+            let change = change(*args)?;
             upsert_definition(&client, &change).await?;
             let definition = find(&client, &change.key).await?;
             output.answer(&definition, || show(&definition))?;
@@ -52,28 +52,35 @@ pub(crate) async fn run(config: &Config, args: DefinitionsArgs, output: Output) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Looks through all of them: there are as many as somebody wrote handlers.
 async fn find(client: &Client, key: &str) -> Result<ListedDefinition> {
-    let mut after: Option<String> = None;
-    loop {
-        let page = list_definitions(client, PAGE, after.as_deref()).await?;
-        after = page.last().map(|definition| definition.key.clone());
-        let found = page.into_iter().find(|definition| definition.key == key);
-        match (found, &after) {
-            (Some(definition), _) => return Ok(definition),
-            (None, Some(_)) => {}
-            (None, None) => {
-                let message = format!("definition {key} is not known");
-                let reason = "unknown_definition".to_owned();
-                let code = Code::UnknownDefinition;
-                return Err(Error::Refused { operation: "list_definitions", code, reason, message }.into());
-            }
-        }
-    }
+    get_definition(client, key).await?.ok_or_else(|| {
+        let message = format!("definition {key} is not known");
+        let reason = "unknown_definition".to_owned();
+        let code = Code::UnknownDefinition;
+        Error::Refused { operation: "list_definitions", code, reason, message }.into()
+    })
 }
 
-fn change(args: DefinitionsSetArgs) -> Definition {
-    Definition {
+/// The schema of a file, if it is one by which workers could judge.
+fn schema(key: &str, file: &Path) -> Result<Payload> {
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read the schema in {}", file.display()))?;
+    let schema: Payload = serde_json::from_str(&text)
+        .with_context(|| format!("the schema in {} is no JSON", file.display()))?;
+    check_schema(&serde_json::from_str(schema.get())?).map_err(|problems| {
+        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let message = format!("definition {key}: {}", told.join("; "));
+        let (operation, code) = ("upsert_definition", Code::InvalidArgument);
+        Error::Refused { operation, code, reason: "schema_malformed".to_owned(), message }
+    })?;
+    Ok(schema)
+}
+
+fn change(args: DefinitionsSetArgs) -> Result<Definition> {
+    let arg_schema = args.schema.as_deref().map(|file| schema(&args.key, file)).transpose()?;
+    Ok(Definition {
+        arg_schema,
+        redact: args.redact,
         key: args.key,
         description: args.description,
         queue: args.queue,
@@ -94,7 +101,7 @@ fn change(args: DefinitionsSetArgs) -> Definition {
         rate_burst: args.limits.burst,
         dead_retention: args.dead_retention,
         clear: args.limits.cleared(),
-    }
+    })
 }
 
 fn list(definitions: &[ListedDefinition]) -> String {
@@ -132,6 +139,7 @@ fn show(definition: &ListedDefinition) -> String {
         d.retry_cap_ms,
         d.retry_jitter * 100.0
     );
+    let redacted: Vec<&str> = d.redact.iter().chain(&d.write_only).map(String::as_str).collect();
     facts(
         &d.key,
         [
@@ -144,6 +152,8 @@ fn show(definition: &ListedDefinition) -> String {
             ("max in flight", d.max_in_flight.map(|most| most.to_string())),
             ("of one key", Some(d.max_in_flight_per_key.to_string())),
             ("rate", rate(d.rate_per_second, d.rate_burst)),
+            ("schema", d.arg_schema.as_ref().map(ToString::to_string)),
+            ("redacted", Some(redacted.join(", ")).filter(|paths| !paths.is_empty())),
             ("changed", Some(local(d.updated_at))),
             ("state", Some(state(d))),
         ],

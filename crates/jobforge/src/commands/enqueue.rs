@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use jiff::Timestamp;
-use jobforge_core::rpc::{enqueue_job, enqueue_jobs};
+use jobforge_core::rpc::{enqueue_job, enqueue_jobs, validate_job};
 use jobforge_core::{Enqueued, Error, NewJob, Payload};
 use serde_json::json;
 use tokio_postgres::Client;
@@ -27,6 +27,7 @@ pub(crate) async fn run(config: &Config, args: EnqueueArgs, output: Output) -> R
     let count = args.count;
     let job = new_job(args)?;
     let client = target.connect().await?;
+    validate_job(&client, &job).await?;
     if count > 1 {
         let ids = enqueue_many(&client, tenant, &job, count).await?;
         let json = json!({ "count": ids.len(), "ids": ids });

@@ -6,6 +6,7 @@ mod config;
 mod connector_configs;
 mod connectors;
 mod dead;
+mod definitions;
 mod dev;
 mod dev_server;
 mod doctor;

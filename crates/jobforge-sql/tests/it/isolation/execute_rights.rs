@@ -9,8 +9,8 @@ use crate::schema::{APP, GATE, ONLY_A, ONLY_B, OPERATOR, STRANGER, WORKER, WORKE
 
 probes![every_function_is_refused_to_whom_it_is_not_for, every_function_is_granted_to_whom_it_is_for];
 
-/// Without rows behind them: the clock and the form of a derived key.
-const PLAIN: &[&str] = &["clock"];
+/// Without tenants' rows behind them: the clock, what definitions say of payloads, the form of a derived key.
+const PLAIN: &[&str] = &["clock", "definition_rules"];
 const KEY_FORM: &[&str] = &["canonical", "dedupe_key"];
 
 /// For one tenant, under row-level security.
