@@ -3,6 +3,7 @@
 //!
 //! The database decides, this crate calls: it keeps no state, spawns no tasks and reads no environment.
 
+pub mod artifact;
 pub mod connect;
 pub mod dedupe;
 pub mod error;
@@ -11,11 +12,12 @@ pub mod migrate;
 pub mod preflight;
 pub mod rpc;
 
+pub use artifact::{Artifact, ArtifactError, ArtifactId, ArtifactRef, Artifacts};
 pub use error::{Code, Error};
 pub use rpc::{
     Attempt, AttemptEnd, Beat, Bulk, BulkFilter, BulkKind, BulkResult, Canceled, ClaimRequest, Claimed,
     ClaimedJob, Class, Clear, Completion, Cursor, DeadLetter, DeadLetterFilter, DeadLetterGroup,
-    DeadLetterPage, Definition, Enqueued, Failed, Failure, Flow, Hold, Job, JobFilter, JobRef, JobSummary,
+    DeadLetterPage, Definition, Doomed, Enqueued, Failed, Failure, Flow, Hold, Job, JobFilter, JobRef, JobSummary,
     Leadership, Level, ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause, Page,
     Partitioned, Pause, PauseKind, Payload, Point, Pruned, QueueSummary, Reaped, Reason, Redrive,
     RedriveAnswer, RedriveRow, Redriven, Refusal, Registration, Rescheduled, ResultsOf, Retried,

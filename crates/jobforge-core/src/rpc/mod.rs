@@ -4,9 +4,11 @@
 //! works behind a transaction pooler) and names its arguments. A tenant's call sets `app.tenant_id` in the
 //! same statement, for the rest of the transaction.
 
+mod artifact;
 mod bulk;
 mod cancel;
 mod claim;
+mod collect;
 mod complete;
 mod cursor;
 mod dead_letters;
@@ -45,6 +47,7 @@ mod tenant;
 mod wire;
 mod worker;
 
+pub use artifact::{announce_artifact, attach_artifact, hold_result};
 pub use bulk::{
     Bulk, BulkFilter, BulkKind, BulkResult, ResultsOf, get_bulk, list_bulk_results, list_bulks, start_bulk,
     step_bulk, undo_bulk,
@@ -53,6 +56,7 @@ pub use cancel::{Canceled, cancel_job};
 pub use claim::{
     ClaimRequest, Claimed, ClaimedJob, PreparedClaim, claim_jobs, claim_prepared, prepare_claim,
 };
+pub use collect::{Doomed, collect_artifacts, confirm_artifacts};
 pub use complete::{Completion, complete_job, complete_jobs};
 pub use cursor::Cursor;
 pub use dead_letters::{
