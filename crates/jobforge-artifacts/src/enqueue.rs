@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use jobforge_core::rpc::{self, announce_artifact, attach_artifact};
-use jobforge_core::{Artifact, ArtifactError, ArtifactRef, Artifacts, Code, Enqueued, Error, NewJob, Payload};
+use jobforge_core::{
+    Artifact, ArtifactError, ArtifactRef, Artifacts, Code, Enqueued, Error, NewJob, Payload,
+};
 use serde_json::value::RawValue;
 use tokio_postgres::GenericClient;
 use uuid::Uuid;
@@ -69,9 +71,8 @@ pub async fn stow<C: GenericClient>(
     let reference = artifact.reference();
     announce(client, tenant, reference).await?;
     store.put(tenant, artifact).await?;
-    let payload = reference
-        .to_payload()
-        .map_err(|source| Error::Payload { job_type: job.job_type.clone(), source })?;
+    let payload =
+        reference.to_payload().map_err(|source| Error::Payload { job_type: job.job_type.clone(), source })?;
     Ok(Stowed { job: NewJob { payload, ..job }, artifact: Some(reference) })
 }
 

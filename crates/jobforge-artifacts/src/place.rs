@@ -152,8 +152,15 @@ mod tests {
             panic!("no bucket")
         };
         assert_eq!((s3.bucket.as_str(), s3.prefix.as_str()), ("bucket", "a/b"));
-        for url in ["/var/lib/x", "http://host/x", "s3:///x", "s3://bucket?x=1", "s3://bucket:80/", "s3://me@bucket/", ""]
-        {
+        for url in [
+            "/var/lib/x",
+            "http://host/x",
+            "s3:///x",
+            "s3://bucket?x=1",
+            "s3://bucket:80/",
+            "s3://me@bucket/",
+            "",
+        ] {
             assert!(matches!(Place::parse(url, S3::default()), Err(PlaceError::Url { .. })), "{url}");
         }
     }
@@ -167,9 +174,12 @@ mod tests {
         assert!(refused("s3://b", at("http://s3.example.com", false)));
         assert!(refused("s3://b", at("http://127.0.0.1.example.com", false)));
         assert!(refused("s3://b", at("ftp://s3.example.com", false)));
-        for (endpoint, allow_http) in
-            [("http://127.0.0.1:9000", false), ("http://localhost:9000", false), ("http://[::1]:1", false), ("http://minio", true)]
-        {
+        for (endpoint, allow_http) in [
+            ("http://127.0.0.1:9000", false),
+            ("http://localhost:9000", false),
+            ("http://[::1]:1", false),
+            ("http://minio", true),
+        ] {
             assert!(Place::parse("s3://b", at(endpoint, allow_http)).is_ok(), "{endpoint}");
         }
     }

@@ -136,7 +136,11 @@ impl ArtifactStore {
         tokio::time::timeout(all, work).await.map_err(|_| format!("no answer within {all:?}").into())
     }
 
-    async fn on_disk(&self, key: &Path, work: fn(&std::path::Path) -> std::io::Result<()>) -> Result<(), Source> {
+    async fn on_disk(
+        &self,
+        key: &Path,
+        work: fn(&std::path::Path) -> std::io::Result<()>,
+    ) -> Result<(), Source> {
         let Some(root) = &self.root else { return Ok(()) };
         let file = root.join(key.as_ref());
         Ok(tokio::task::spawn_blocking(move || work(&file)).await??)
@@ -159,7 +163,8 @@ fn client(s3: &S3, limits: Limits) -> Result<Arc<dyn ObjectStore>, object_store:
         .with_timeout(limits.timeout)
         .with_connect_timeout(limits.timeout.min(Duration::from_secs(5)));
     let endpoint = s3.endpoint.as_deref();
-    let plain = endpoint.and_then(|endpoint| url::Url::parse(endpoint).ok()).is_some_and(|url| is_loopback(&url));
+    let plain =
+        endpoint.and_then(|endpoint| url::Url::parse(endpoint).ok()).is_some_and(|url| is_loopback(&url));
     let mut builder = AmazonS3Builder::new()
         .with_bucket_name(&s3.bucket)
         .with_region(s3.region.as_deref().unwrap_or("us-east-1"))

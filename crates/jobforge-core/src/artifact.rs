@@ -96,7 +96,9 @@ pub enum ArtifactError {
 
 /// A payload whose reserved key does not hold a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the key $artifact is reserved, and holds no reference such as {{\"ref\": \"sha256:…\", \"bytes\": 1}} alone")]
+#[error(
+    "the key $artifact is reserved, and holds no reference such as {{\"ref\": \"sha256:…\", \"bytes\": 1}} alone"
+)]
 pub struct Malformed;
 
 impl Artifact {
@@ -294,7 +296,9 @@ mod tests {
 
     #[test]
     fn elsewhere_the_word_means_nothing() {
-        for text in [r#"{"a": {"$artifact": 1}}"#, r#""$artifact""#, r#"["$artifact"]"#, "{}", "1", r#""\u0041""#] {
+        for text in
+            [r#"{"a": {"$artifact": 1}}"#, r#""$artifact""#, r#"["$artifact"]"#, "{}", "1", r#""\u0041""#]
+        {
             assert_eq!(ArtifactRef::in_payload(&raw(text)), Ok(None), "{text}");
             assert_eq!(ArtifactRef::in_row(&raw(text)), Ok(None), "{text}");
         }

@@ -17,9 +17,9 @@ pub use error::{Code, Error};
 pub use rpc::{
     Attempt, AttemptEnd, Beat, Bulk, BulkFilter, BulkKind, BulkResult, Canceled, ClaimRequest, Claimed,
     ClaimedJob, Class, Clear, Completion, Cursor, DeadLetter, DeadLetterFilter, DeadLetterGroup,
-    DeadLetterPage, Definition, Doomed, Enqueued, Failed, Failure, Flow, Hold, Job, JobFilter, JobRef, JobSummary,
-    Leadership, Level, ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause, Page,
-    Partitioned, Pause, PauseKind, Payload, Point, Pruned, QueueSummary, Reaped, Reason, Redrive,
+    DeadLetterPage, Definition, Doomed, Enqueued, Failed, Failure, Flow, Hold, Job, JobFilter, JobRef,
+    JobSummary, Leadership, Level, ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause,
+    Page, Partitioned, Pause, PauseKind, Payload, Point, Pruned, QueueSummary, Reaped, Reason, Redrive,
     RedriveAnswer, RedriveRow, Redriven, Refusal, Registration, Rescheduled, ResultsOf, Retried,
     SeriesRequest, Server, Summary, SystemState, Tenant, Verdict, Worker,
 };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use jobforge_core::Artifacts;
 
 /// Settings of one worker. The defaults are the fast and safe ones: nobody should need to tune.
 #[derive(Debug, Clone)]
@@ -38,6 +39,9 @@ pub struct WorkerConfig {
     pub call_timeout: Duration,
     /// Shown with the worker in the registry: a JSON object.
     pub metadata: serde_json::Value,
+    /// Where payloads and results are that are too large for a row. Without it such payloads cannot be had, and
+    /// results are at most 1 MiB.
+    pub artifacts: Option<Arc<dyn Artifacts>>,
     /// Where tests hold the worker; off in production.
     #[doc(hidden)]
     pub faults: Faults,
@@ -60,6 +64,7 @@ impl Default for WorkerConfig {
             report_delay: Duration::from_millis(5),
             call_timeout: Duration::from_secs(5),
             metadata: serde_json::Value::Object(serde_json::Map::new()),
+            artifacts: None,
             faults: Faults::default(),
         }
     }

@@ -68,9 +68,9 @@ impl Context {
         self.job.claimed.max_attempts
     }
 
-    /// What the job was given, as it came.
+    /// What the job was given, as it came; a large one was fetched from the artifact store.
     pub fn payload(&self) -> &Payload {
-        &self.job.claimed.payload
+        self.job.payload()
     }
 
     /// What ties the job to other records.

@@ -1,9 +1,10 @@
-//! One job as a pipeline: find its handler, decode the payload, run, judge how it ended.
+//! One job as a pipeline: find its handler, fetch and decode the payload, run, judge how it ended.
 //!
 //! Whatever a handler does (panic, hang, ignore its cancellation), this ends with one [`Ending`].
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use futures_util::FutureExt;
 use jobforge_core::{AttemptEnd, Class, Failure, Payload};
 use tokio::time::timeout;
 
+use crate::artifacts;
 use crate::context::Context;
 use crate::engine::Engine;
-use crate::handler::Work;
 use crate::job::{Job, Stop};
 use crate::outcome::{HandlerError, HandlerResult, Outcome};
 
@@ -41,13 +42,13 @@ pub(crate) async fn execute(engine: &Arc<Engine>, job: &Arc<Job>) -> Ending {
     }
     // Only types with a handler are claimed; whoever gets another one has nothing to say about it.
     let Some(handler) = engine.registry.get(&job.claimed.job_type) else { return Ending::Release };
-    let context = Context::new(job.clone(), engine.clone());
-    let ran = match std::panic::catch_unwind(AssertUnwindSafe(|| handler(context))) {
-        Ok(Ok(work)) => run(engine, job, work).await,
-        Ok(Err(misfit)) => Ran::Ended(Err(misfit_error(&misfit))),
-        Err(panic) => Ran::Ended(Err(panic_error(&*panic))),
+    let work = async {
+        artifacts::fetch(engine, job).await?;
+        let context = Context::new(job.clone(), engine.clone());
+        let outcome = handler(context).map_err(|misfit| misfit_error(&misfit))?.await?;
+        artifacts::stow(engine, job, outcome).await
     };
-    judge(job, ran)
+    judge(job, run(engine, job, work).await)
 }
 
 /// How far the handler came.
@@ -59,8 +60,8 @@ enum Ran {
 }
 
 /// Runs the handler until it ends, its time is up, or it is stopped and does not end soon.
-async fn run(engine: &Engine, job: &Job, work: Work) -> Ran {
-    let mut work = AssertUnwindSafe(work).catch_unwind();
+async fn run(engine: &Engine, job: &Job, work: impl Future<Output = HandlerResult>) -> Ran {
+    let mut work = pin!(AssertUnwindSafe(work).catch_unwind());
     // Most handlers end at once: clock and tokens are touched only if this one waits.
     tokio::select! {
         biased;

@@ -1,5 +1,7 @@
 //! The settings: one typed tree, read once. Flag over environment over `./jobforge.toml` over default.
 
+mod artifacts;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -10,6 +12,8 @@ use uuid::Uuid;
 
 use crate::cli::Global;
 use crate::failure::Usage;
+
+pub(crate) use artifacts::ArtifactSettings;
 
 const DEFAULTS: &str = include_str!("config.default.toml");
 const FILE: &str = "jobforge.toml";
@@ -25,6 +29,7 @@ pub(crate) struct Config {
     pub(crate) pg_bin: Option<PathBuf>,
     pub(crate) worker: WorkerSettings,
     pub(crate) scheduler: SchedulerSettings,
+    pub(crate) artifacts: ArtifactSettings,
     pub(crate) log: LogSettings,
 }
 
@@ -124,7 +129,7 @@ impl Config {
         if let Some((_, broken)) = rules.iter().find(|(kept, _)| !kept) {
             bail!("{broken}");
         }
-        Ok(())
+        self.artifacts.validate()
     }
 }
 
@@ -229,6 +234,13 @@ mod tests {
             "database_url = \"not a url\"",
             "[scheduler]\nlead_lease_seconds = 3",
             "[log]\nformat = \"xml\"",
+            "[artifacts]\nurl = \"/var/lib/x\"",
+            "[artifacts]\nregion = \"eu\"",
+            "[artifacts]\nurl = \"file:///x\"\nregion = \"eu\"",
+            "[artifacts]\nurl = \"s3://b\"\nendpoint = \"http://far\"",
+            "[artifacts]\nurl = \"s3://b\"\naccess_key_id = \"id\"",
+            "[artifacts]\nthreshold = 300000",
+            "[artifacts]\nmax = 1000",
         ] {
             assert!(Settings::merge(vec![defaults(), file(text)]).is_err(), "{text}");
         }

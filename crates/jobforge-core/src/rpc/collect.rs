@@ -33,7 +33,8 @@ pub async fn collect_artifacts<C: GenericClient>(c: &C, term: i64, limit: i32) -
     let read = |row| {
         let mut columns = Columns::of(OPERATION, row);
         let (tenant_id, name) = (columns.take()?, columns.take::<&str>()?);
-        let id = ArtifactId::parse(name).ok_or_else(|| Error::shape(OPERATION, format_args!("ref {name}")))?;
+        let id =
+            ArtifactId::parse(name).ok_or_else(|| Error::shape(OPERATION, format_args!("ref {name}")))?;
         Ok(Doomed { tenant_id, id, doomed_at: columns.take()? })
     };
     rows.iter().map(read).collect()

@@ -15,7 +15,7 @@ use crate::target::{Purpose, Target};
 pub(crate) async fn run(config: &Config, args: &TickArgs, output: Output) -> Result<ExitCode> {
     let target = Target::resolve(config, Purpose::Work)?;
     let limit = usize::try_from(args.limit)?;
-    let settings = worker_config(config, &target, args.queues.clone(), None);
+    let settings = worker_config(config, &target, args.queues.clone(), None)?;
     let stats = demo::worker(settings)?.run_once(limit).await?;
     let json = json!({
         "claimed": stats.claimed, "completed": stats.completed, "failed": stats.failed,

@@ -15,6 +15,8 @@ const KEY_FORM: &[&str] = &["canonical", "dedupe_key"];
 
 /// For one tenant, under row-level security.
 const TENANT: &[&str] = &[
+    "announce_artifact",
+    "attach_artifact",
     "cancel_job",
     "enqueue_job",
     "enqueue_jobs",
@@ -50,6 +52,7 @@ const WORK: &[&str] = &[
     "fail_job",
     "fail_jobs",
     "heartbeat",
+    "hold_result",
     "look",
     "register_worker",
     "release_jobs",
@@ -63,6 +66,8 @@ const WORK: &[&str] = &[
 /// The system's own.
 const OPERATE: &[&str] = &[
     "bind_login",
+    "collect_artifacts",
+    "confirm_artifacts",
     "lead",
     "list_definitions",
     "list_forgotten_pauses",

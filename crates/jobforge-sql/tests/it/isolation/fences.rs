@@ -31,12 +31,13 @@ pub(crate) enum Report {
     Heartbeat,
     Progress,
     Log,
+    Hold,
     Snooze,
     Release,
 }
 
 impl Report {
-    pub(crate) const ALL: [Report; 9] = [
+    pub(crate) const ALL: [Report; 10] = [
         Report::Complete,
         Report::CompleteBatch,
         Report::Fail,
@@ -44,6 +45,7 @@ impl Report {
         Report::Heartbeat,
         Report::Progress,
         Report::Log,
+        Report::Hold,
         Report::Snooze,
         Report::Release,
     ];
@@ -66,6 +68,9 @@ impl Report {
             }
             Report::Progress => "jobforge.report_progress($1, $2, $3, $4, 50) as r(verdict)",
             Report::Log => "jobforge.append_log($1, $2, $3, $4, '{info}', '{line}') as r(verdict)",
+            Report::Hold => {
+                "jobforge.hold_result($1, $2, $3, $4, 'sha256:' || repeat('f', 64), 7) as r(verdict)"
+            }
             Report::Snooze => "jobforge.snooze_job($1, $2, $3, $4, 60) as r(verdict)",
             Report::Release => {
                 "jobforge.release_jobs($1, array[$2::uuid], array[$3::uuid], array[$4::integer]) as r(at, verdict)"

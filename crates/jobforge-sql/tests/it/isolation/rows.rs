@@ -6,7 +6,7 @@ use super::verdict::{Verdict, works};
 use crate::schema::{TENANT_A, TENANT_B};
 
 /// Every table with tenants' data, partitioned ones by their parent.
-pub(crate) const TENANT_TABLES: [&str; 12] = [
+pub(crate) const TENANT_TABLES: [&str; 14] = [
     "jobs",
     "job_history",
     "attempts",
@@ -19,10 +19,12 @@ pub(crate) const TENANT_TABLES: [&str; 12] = [
     "bulk_operations",
     "bulk_results",
     "tenant_stats",
+    "artifacts",
+    "job_artifacts",
 ];
 
 /// Those of them that a tenant's login may read without a function.
-pub(crate) const READABLE: [&str; 10] = [
+pub(crate) const READABLE: [&str; 12] = [
     "jobs",
     "job_history",
     "attempts",
@@ -33,10 +35,15 @@ pub(crate) const READABLE: [&str; 10] = [
     "bulk_operations",
     "bulk_results",
     "tenant_stats",
+    "artifacts",
+    "job_artifacts",
 ];
 
 /// The id of each tenant's row: the same in both, so that only the tenant tells them apart.
 pub(crate) const STORED: &str = "01900000-0000-7000-8000-000000000001";
+
+/// An object of each tenant, of the same name.
+const OBJECT: &str = "sha256:00000000000000000000000000000000000000000000000000000000000000aa";
 
 /// One row of each tenant in each of them; twice is as good as once. The job is blocked, so that no claim takes it.
 pub(crate) async fn store_rows(site: &Site) -> Verdict {
@@ -76,7 +83,10 @@ pub(crate) async fn store_rows(site: &Site) -> Verdict {
              values ('{tenant}', '{STORED}', '{STORED}', now(), 'skipped', '{{\"secret\": 4}}') on conflict do nothing;
              insert into jobforge.tenant_stats (tenant_id, at, queued, ready, running, dead, enqueued, completed, failed,
                canceled, seconds, estimated)
-             values ('{tenant}', date_trunc('day', now()), 1, 1, 1, 1, 1, 1, 1, 1, 1, false) on conflict do nothing;"
+             values ('{tenant}', date_trunc('day', now()), 1, 1, 1, 1, 1, 1, 1, 1, 1, false) on conflict do nothing;
+             insert into jobforge.artifacts (tenant_id, ref, announced_at) values ('{tenant}', '{OBJECT}', now()) on conflict do nothing;
+             insert into jobforge.job_artifacts (tenant_id, job_id, kind, ref, bytes, created_at)
+             values ('{tenant}', '{STORED}', 'payload', '{OBJECT}', 1, now()) on conflict do nothing;"
         ));
     }
     works("store rows of both tenants", site.admin.batch_execute(&sql).await)

@@ -453,7 +453,9 @@ async fn dead_letters_leave_by_their_index(
     let walked: Vec<_> = seen
         .scans
         .iter()
-        .filter(|scan| ["attempts", "job_logs", "job_progress"].contains(&scan.table.as_str()))
+        .filter(|scan| {
+            ["attempts", "job_logs", "job_progress", "job_artifacts"].contains(&scan.table.as_str())
+        })
         .filter(|scan| !scan.kind.starts_with("Index"))
         .collect();
     faults.none_of("notes are walked", walked);
