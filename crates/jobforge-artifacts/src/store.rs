@@ -169,6 +169,8 @@ fn client(s3: &S3, limits: Limits) -> Result<Arc<dyn ObjectStore>, object_store:
         .with_bucket_name(&s3.bucket)
         .with_region(s3.region.as_deref().unwrap_or("us-east-1"))
         .with_virtual_hosted_style_request(false)
+        // Not every service knows the request for many.
+        .with_disable_bulk_delete(true)
         .with_retry(retry)
         .with_client_options(options)
         .with_allow_http(s3.allow_http || plain);

@@ -19,7 +19,8 @@ async fn a_bucket_keeps_contents_by_tenant_and_an_altered_one_is_refused() {
     let hex = reference.id().hex();
     let key = format!("/some/prefix/{TENANT_A}/{}/{hex}", &hex[..2]);
     for (text, told) in [("A large text", "SHA-256"), ("a larger text", "13 bytes")] {
-        moto.request("PUT", &key, text).await;
+        let put = moto.request("PUT", &key, text).await;
+        assert!(put.starts_with("HTTP/1.1 200"), "{put}");
         match store.get(TENANT_A, reference).await {
             Err(ArtifactError::Altered { detail, .. }) => assert!(detail.contains(told), "{detail}"),
             other => panic!("{text}: {other:?}"),
@@ -30,7 +31,8 @@ async fn a_bucket_keeps_contents_by_tenant_and_an_altered_one_is_refused() {
     }
     assert!(matches!(store.get(TENANT_A, reference).await, Err(ArtifactError::Missing { .. })));
     // Without the bucket nothing is known of any object.
-    moto.request("DELETE", "", "").await;
+    let gone = moto.request("DELETE", "", "").await;
+    assert!(gone.starts_with("HTTP/1.1 204"), "{gone}");
     let error = store.get(TENANT_A, reference).await.unwrap_err();
     assert!(error.is_transient(), "{error:?}");
     assert!(store.put(TENANT_A, artifact).await.is_err());
