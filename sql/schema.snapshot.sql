@@ -120,6 +120,27 @@ alter type jobforge.job_filter add attribute finished_before timestamp with time
 grant usage on type jobforge.job_filter to jf_fn;
 grant usage on type jobforge.job_filter to public;
 
+create table jobforge.artifacts with (fillfactor=70);
+alter table jobforge.artifacts owner to jf_owner;
+alter table jobforge.artifacts add column tenant_id uuid not null;
+alter table jobforge.artifacts add column ref text not null;
+alter table jobforge.artifacts add column announced_at timestamp with time zone not null;
+alter table jobforge.artifacts add column collect_at timestamp with time zone;
+alter table jobforge.artifacts add column doomed_at timestamp with time zone;
+alter table jobforge.artifacts add constraint artifacts_doomed_is_looked_at CHECK (((doomed_at IS NULL) OR (collect_at IS NOT NULL)));
+alter table jobforge.artifacts add constraint artifacts_pk PRIMARY KEY (tenant_id, ref);
+alter table jobforge.artifacts add constraint artifacts_ref_form CHECK ((ref ~ '^sha256:[0-9a-f]{64}$'::text));
+create index artifacts_due ON jobforge.artifacts USING btree (collect_at) WHERE (collect_at IS NOT NULL);
+alter table jobforge.artifacts enable, force row level security;
+create policy login_bound on jobforge.artifacts as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.artifacts for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.artifacts for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.artifacts for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.artifacts to jf_fn;
+grant delete, insert, select, update on table jobforge.artifacts to jf_sys;
+grant select on table jobforge.artifacts to jf_operator;
+grant select on table jobforge.artifacts to jf_tenant;
+
 create table jobforge.attempt_history partition by LIST (retention);
 alter table jobforge.attempt_history owner to jf_owner;
 alter table jobforge.attempt_history add column tenant_id uuid not null;
@@ -364,6 +385,34 @@ create policy tenant_reads on jobforge.idempotency_keys for select to jf_operato
 create policy tenant_rows on jobforge.idempotency_keys for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 grant delete, insert, select, update on table jobforge.idempotency_keys to jf_fn;
 grant delete, insert, select, update on table jobforge.idempotency_keys to jf_sys;
+
+create table jobforge.job_artifacts;
+alter table jobforge.job_artifacts owner to jf_owner;
+alter table jobforge.job_artifacts add column tenant_id uuid not null;
+alter table jobforge.job_artifacts add column job_id uuid not null;
+alter table jobforge.job_artifacts add column kind text not null;
+alter table jobforge.job_artifacts add column ref text not null;
+alter table jobforge.job_artifacts add column bytes bigint not null;
+alter table jobforge.job_artifacts add column created_at timestamp with time zone not null;
+alter table jobforge.job_artifacts add column retention text;
+alter table jobforge.job_artifacts add column job_finished_at timestamp with time zone;
+alter table jobforge.job_artifacts add constraint job_artifacts_bytes_range CHECK (((bytes >= 1) AND (bytes <= 1073741824)));
+alter table jobforge.job_artifacts add constraint job_artifacts_end_whole CHECK (((retention IS NULL) = (job_finished_at IS NULL)));
+alter table jobforge.job_artifacts add constraint job_artifacts_kind_known CHECK ((kind = ANY (ARRAY['payload'::text, 'result'::text])));
+alter table jobforge.job_artifacts add constraint job_artifacts_pk PRIMARY KEY (tenant_id, job_id, kind);
+alter table jobforge.job_artifacts add constraint job_artifacts_ref_form CHECK ((ref ~ '^sha256:[0-9a-f]{64}$'::text));
+create index job_artifacts_holders ON jobforge.job_artifacts USING btree (tenant_id, ref);
+create index job_artifacts_live ON jobforge.job_artifacts USING btree (tenant_id, job_id) WHERE (job_finished_at IS NULL);
+create index job_artifacts_over ON jobforge.job_artifacts USING btree (retention, job_finished_at) WHERE (job_finished_at IS NOT NULL);
+alter table jobforge.job_artifacts enable, force row level security;
+create policy login_bound on jobforge.job_artifacts as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.job_artifacts for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.job_artifacts for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.job_artifacts for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.job_artifacts to jf_fn;
+grant delete, insert, select, update on table jobforge.job_artifacts to jf_sys;
+grant select on table jobforge.job_artifacts to jf_operator;
+grant select on table jobforge.job_artifacts to jf_tenant;
 
 create table jobforge.job_history partition by LIST (retention);
 alter table jobforge.job_history owner to jf_owner;
@@ -917,6 +966,11 @@ grant select on table jobforge.workers to jf_fn;
 create function jobforge.admit(INOUT p_rooms jsonb, p_tenant_id uuid, p_type text, p_key text, p_now timestamp with time zone, OUT hindrance text) returns record language plpgsql volatile;
 alter function jobforge.admit(jsonb, uuid, text, text, timestamp with time zone) owner to jf_sys;
 
+create function jobforge.announce_artifact(p_tenant_id uuid, p_ref text) returns void language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.announce_artifact(uuid, text) owner to jf_fn;
+grant execute on function jobforge.announce_artifact(uuid, text) to jf_operator;
+grant execute on function jobforge.announce_artifact(uuid, text) to jf_tenant;
+
 create function jobforge.apart_ahead(p_tenant_id uuid, p_job_id uuid, p_most integer) returns bigint language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.apart_ahead(uuid, uuid, integer) owner to jf_sys;
 grant execute on function jobforge.apart_ahead(uuid, uuid, integer) to jf_fn;
@@ -930,6 +984,15 @@ alter function jobforge.apply_end(uuid, uuid, text, text, bigint, timestamp with
 
 create function jobforge.apply_patch(p_document jsonb, p_patch jsonb, OUT document jsonb, OUT problem text) returns record language plpgsql immutable;
 alter function jobforge.apply_patch(jsonb, jsonb) owner to jf_fn;
+
+create function jobforge.artifact_payload(p_ref text, p_bytes bigint) returns jsonb language sql immutable;
+alter function jobforge.artifact_payload(text, bigint) owner to jf_sys;
+grant execute on function jobforge.artifact_payload(text, bigint) to jf_fn;
+
+create function jobforge.attach_artifact(p_tenant_id uuid, p_job_id uuid, p_ref text, p_bytes bigint) returns void language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.attach_artifact(uuid, uuid, text, bigint) owner to jf_fn;
+grant execute on function jobforge.attach_artifact(uuid, uuid, text, bigint) to jf_operator;
+grant execute on function jobforge.attach_artifact(uuid, uuid, text, bigint) to jf_tenant;
 
 create function jobforge.audit(p_tenant_id uuid, p_action text, p_job_id uuid, p_detail jsonb, p_now timestamp with time zone) returns void language sql volatile;
 alter function jobforge.audit(uuid, text, uuid, jsonb, timestamp with time zone) owner to jf_fn;
@@ -988,6 +1051,10 @@ grant execute on function jobforge.clock() to jf_worker;
 create function jobforge.close_redrive(p_tenant_id uuid, p_operation_id uuid, p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.close_redrive(uuid, uuid, timestamp with time zone) owner to jf_fn;
 
+create function jobforge.collect_artifacts(p_term bigint, p_limit integer DEFAULT 100) returns TABLE(tenant_id uuid, ref text, doomed_at timestamp with time zone) language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.collect_artifacts(bigint, integer) owner to jf_sys;
+grant execute on function jobforge.collect_artifacts(bigint, integer) to jf_operator;
+
 create function jobforge.complete_job(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_result jsonb DEFAULT NULL::jsonb) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.complete_job(uuid, uuid, uuid, integer, jsonb) owner to jf_sys;
 grant execute on function jobforge.complete_job(uuid, uuid, uuid, integer, jsonb) to jf_worker;
@@ -998,6 +1065,10 @@ grant execute on function jobforge.complete_jobs(uuid, uuid[], uuid[], integer[]
 
 create function jobforge.concerned(p_gate jobforge.claim_gate, p_tenants uuid[]) returns TABLE(tenant_id uuid, limited boolean, at integer) language sql volatile;
 alter function jobforge.concerned(jobforge.claim_gate, uuid[]) owner to jf_sys;
+
+create function jobforge.confirm_artifacts(p_term bigint, p_tenant_ids uuid[], p_refs text[], p_doomed_at timestamp with time zone) returns integer language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.confirm_artifacts(bigint, uuid[], text[], timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.confirm_artifacts(bigint, uuid[], text[], timestamp with time zone) to jf_operator;
 
 create function jobforge.count_finished(p_limit integer, p_since timestamp with time zone, p_until timestamp with time zone, p_now timestamp with time zone) returns TABLE(queue text, tenant_id uuid, enqueued bigint, completed bigint, canceled bigint, estimated boolean, leaf oid, block bigint) language plpgsql stable set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan;
 alter function jobforge.count_finished(integer, timestamp with time zone, timestamp with time zone, timestamp with time zone) owner to jf_sys;
@@ -1012,6 +1083,9 @@ create function jobforge.dedupe_key(p_tenant_id uuid, p_type text, p_payload jso
 alter function jobforge.dedupe_key(uuid, text, jsonb) owner to jf_fn;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_operator;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_tenant;
+
+create function jobforge.drop_artifacts(p_tenant_id uuid, p_job_id uuid) returns integer language plpgsql volatile;
+alter function jobforge.drop_artifacts(uuid, uuid) owner to jf_sys;
 
 create function jobforge.drop_notes(p_tenant_id uuid, p_job_id uuid) returns integer language plpgsql volatile;
 alter function jobforge.drop_notes(uuid, uuid) owner to jf_sys;
@@ -1114,6 +1188,10 @@ alter function jobforge.held_apart(jobforge.claim_gate, integer, timestamp with 
 create function jobforge.held_jobs(p_lease_id uuid, OUT tenant_ids uuid[], OUT job_ids uuid[]) returns record language sql volatile;
 alter function jobforge.held_jobs(uuid) owner to jf_sys;
 
+create function jobforge.hold_artifact(p_tenant_id uuid, p_job_id uuid, p_kind text, p_ref text, p_bytes bigint, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.hold_artifact(uuid, uuid, text, text, bigint, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.hold_artifact(uuid, uuid, text, text, bigint, timestamp with time zone) to jf_fn;
+
 create function jobforge.hold_bulk(p_tenant_id uuid, p_operation_id uuid) returns jobforge.bulk_operations language plpgsql volatile;
 alter function jobforge.hold_bulk(uuid, uuid) owner to jf_fn;
 
@@ -1128,6 +1206,10 @@ alter function jobforge.hold_lease(uuid, uuid, text, integer, integer, timestamp
 
 create function jobforge.hold_own_job(p_tenant_id uuid, p_job_id uuid, p_operation text) returns jobforge.jobs language plpgsql volatile;
 alter function jobforge.hold_own_job(uuid, uuid, text) owner to jf_fn;
+
+create function jobforge.hold_result(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_ref text, p_bytes bigint) returns void language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.hold_result(uuid, uuid, uuid, integer, text, bigint) owner to jf_sys;
+grant execute on function jobforge.hold_result(uuid, uuid, uuid, integer, text, bigint) to jf_worker;
 
 create function jobforge.holding_pauses(p_tenant_id uuid, p_queue text, p_type text, p_now timestamp with time zone) returns TABLE(kind text, name text, author text, reason text, paused_at timestamp with time zone, until timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.holding_pauses(uuid, text, text, timestamp with time zone) owner to jf_sys;
@@ -1163,6 +1245,10 @@ alter function jobforge.json_with(jsonb, text[], jsonb) owner to jf_fn;
 
 create function jobforge.json_without(p_document jsonb, p_path text[]) returns jsonb language sql immutable;
 alter function jobforge.json_without(jsonb, text[]) owner to jf_fn;
+
+create function jobforge.keep_artifact(p_tenant_id uuid, p_ref text, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.keep_artifact(uuid, text, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.keep_artifact(uuid, text, timestamp with time zone) to jf_fn;
 
 create function jobforge.keep_key(p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_job_id uuid, p_payload_hash bytea, p_now timestamp with time zone, OUT kept boolean, OUT job_id uuid, OUT same boolean) returns record language plpgsql volatile;
 alter function jobforge.keep_key(uuid, text, text, uuid, uuid, bytea, timestamp with time zone) owner to jf_fn;
@@ -1370,6 +1456,9 @@ create function jobforge.prune(p_term bigint, p_limit integer DEFAULT 1000, p_af
 alter function jobforge.prune(bigint, integer, jsonb) owner to jf_sys;
 grant execute on function jobforge.prune(bigint, integer, jsonb) to jf_operator;
 
+create function jobforge.prune_artifacts(p_now timestamp with time zone, p_limit integer) returns integer language plpgsql volatile set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off;
+alter function jobforge.prune_artifacts(timestamp with time zone, integer) owner to jf_sys;
+
 create function jobforge.prune_bulks(p_now timestamp with time zone, p_limit integer) returns integer language plpgsql volatile;
 alter function jobforge.prune_bulks(timestamp with time zone, integer) owner to jf_sys;
 
@@ -1446,6 +1535,10 @@ alter function jobforge.refuse_stale(uuid, uuid, uuid, integer, timestamp with t
 create function jobforge.register_worker(p_worker_id text, p_host text, p_pid integer, p_version text, p_queues text[], p_types text[], p_slots integer DEFAULT 1, p_metadata jsonb DEFAULT '{}'::jsonb) returns integer language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) owner to jf_sys;
 grant execute on function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) to jf_worker;
+
+create function jobforge.release_artifact(p_tenant_id uuid, p_ref text, p_now timestamp with time zone) returns void language sql volatile;
+alter function jobforge.release_artifact(uuid, text, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.release_artifact(uuid, text, timestamp with time zone) to jf_fn;
 
 create function jobforge.release_jobs(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[]) returns TABLE(at integer, verdict text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) owner to jf_sys;
