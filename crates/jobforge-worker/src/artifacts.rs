@@ -81,7 +81,7 @@ async fn hold(engine: &Engine, job: &Arc<Job>, artifact: ArtifactRef) -> Result<
         match answered.await {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) if error.is_transient() || error.code() == Some(Code::WrongState) => {
-                last = Some(error)
+                last = Some(error);
             }
             Ok(Err(error)) => return Err(HandlerError::from(error)),
             // After the worker's end nobody listens.

@@ -1,10 +1,11 @@
 //! Five megabytes through a worker and back: the rows stay small, and the handler sees nothing of it.
 
-use jobforge_artifacts::{ArtifactRef, ArtifactStore, Artifacts, enqueue_job, fetch};
+use std::sync::Arc;
+
+use jobforge_artifacts::{ArtifactRef, ArtifactStore, enqueue_job, fetch};
 use jobforge_core::{Code, NewJob};
 use jobforge_testkit::{NOOP, TENANT_A};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 use crate::server::{Moto, store_at};
 use crate::{Story, in_directory, large};
