@@ -8,7 +8,7 @@ use jobforge_testkit::{NOOP, TENANT_A, TENANT_B};
 use uuid::Uuid;
 
 use crate::server::{Moody, store_at};
-use crate::{Story, in_directory, large};
+use crate::{Story, in_directory, large, until};
 
 /// Every object below a directory.
 fn objects(dir: &Path) -> Vec<std::path::PathBuf> {
@@ -48,13 +48,9 @@ async fn another_tenants_content_is_not_to_be_had_by_its_name() {
     let of_b = rpc::enqueue_job(&story.app, TENANT_B, &NewJob::raw(NOOP, payload)).await.unwrap().id;
     let worker = story.work(Some(store)).await;
     story.until(of_a, |job| job.status == "succeeded").await;
-    let error = loop {
-        let job = rpc::get_job(&story.app, TENANT_B, of_b).await.unwrap();
-        if job.finished_at.is_some() {
-            break job.error.unwrap_or_default();
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    };
+    let foreign = async || rpc::get_job(&story.app, TENANT_B, of_b).await.unwrap();
+    until("the other job is over", async || foreign().await.finished_at.is_some()).await;
+    let error = foreign().await.error.unwrap_or_default();
     assert!(error.contains("artifact_missing"), "{error}");
     worker.shutdown().await;
 }

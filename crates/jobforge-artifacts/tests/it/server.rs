@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use jobforge_artifacts::{ArtifactStore, Place, S3};
+use jobforge_artifacts::{ArtifactStore, Limits, Place, S3};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -16,13 +16,17 @@ const BUCKET: &str = "artifacts";
 
 /// The store on a server at this port.
 pub(crate) fn store_at(port: u16) -> Arc<ArtifactStore> {
+    store_with(port, limits())
+}
+
+pub(crate) fn store_with(port: u16, limits: Limits) -> Arc<ArtifactStore> {
     let s3 = S3 {
         endpoint: Some(format!("http://127.0.0.1:{port}")),
         credentials: Some(("id".to_owned(), "secret".to_owned())),
         ..S3::default()
     };
     let place = Place::parse(&format!("s3://{BUCKET}/some/prefix"), s3).unwrap();
-    Arc::new(ArtifactStore::open(&place, limits()).unwrap())
+    Arc::new(ArtifactStore::open(&place, limits).unwrap())
 }
 
 /// A moto of the test's own; ends with it.
@@ -75,7 +79,14 @@ impl Drop for Moto {
 /// Keeps objects in memory; while it is broken it answers everything with 500.
 pub(crate) struct Moody {
     pub(crate) port: u16,
-    broken: Arc<AtomicBool>,
+    mood: Arc<Mood>,
+}
+
+#[derive(Default)]
+struct Mood {
+    broken: AtomicBool,
+    /// How many requests were answered with 500.
+    refused: AtomicUsize,
 }
 
 type Objects = Arc<Mutex<HashMap<String, Vec<u8>>>>;
@@ -84,23 +95,27 @@ impl Moody {
     pub(crate) async fn start() -> Moody {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (broken, objects) = (Arc::new(AtomicBool::new(false)), Objects::default());
-        let is_broken = broken.clone();
+        let (mood, objects) = (Arc::new(Mood::default()), Objects::default());
+        let of_server = mood.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, is_broken.clone(), objects.clone()));
+                tokio::spawn(answer(stream, of_server.clone(), objects.clone()));
             }
         });
-        Moody { port, broken }
+        Moody { port, mood }
     }
 
     pub(crate) fn set_broken(&self, broken: bool) {
-        self.broken.store(broken, Ordering::SeqCst);
+        self.mood.broken.store(broken, Ordering::SeqCst);
+    }
+
+    pub(crate) fn refused(&self) -> usize {
+        self.mood.refused.load(Ordering::SeqCst)
     }
 }
 
 /// One request a connection.
-async fn answer(mut stream: TcpStream, broken: Arc<AtomicBool>, objects: Objects) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, mood: Arc<Mood>, objects: Objects) -> std::io::Result<()> {
     let mut read = Vec::new();
     let head = loop {
         if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -117,7 +132,8 @@ async fn answer(mut stream: TcpStream, broken: Arc<AtomicBool>, objects: Objects
     }
     let mut words = text.split(' ');
     let (method, key) = (words.next().unwrap_or_default(), words.next().unwrap_or_default().to_owned());
-    let (status, body) = if broken.load(Ordering::SeqCst) {
+    let (status, body) = if mood.broken.load(Ordering::SeqCst) {
+        mood.refused.fetch_add(1, Ordering::SeqCst);
         ("500 Internal Server Error", Vec::new())
     } else {
         let mut objects = objects.lock().unwrap();
