@@ -120,6 +120,27 @@ alter type jobforge.job_filter add attribute finished_before timestamp with time
 grant usage on type jobforge.job_filter to jf_fn;
 grant usage on type jobforge.job_filter to public;
 
+create table jobforge.artifacts with (fillfactor=70);
+alter table jobforge.artifacts owner to jf_owner;
+alter table jobforge.artifacts add column tenant_id uuid not null;
+alter table jobforge.artifacts add column ref text not null;
+alter table jobforge.artifacts add column announced_at timestamp with time zone not null;
+alter table jobforge.artifacts add column collect_at timestamp with time zone;
+alter table jobforge.artifacts add column doomed_at timestamp with time zone;
+alter table jobforge.artifacts add constraint artifacts_doomed_is_looked_at CHECK (((doomed_at IS NULL) OR (collect_at IS NOT NULL)));
+alter table jobforge.artifacts add constraint artifacts_pk PRIMARY KEY (tenant_id, ref);
+alter table jobforge.artifacts add constraint artifacts_ref_form CHECK ((ref ~ '^sha256:[0-9a-f]{64}$'::text));
+create index artifacts_due ON jobforge.artifacts USING btree (collect_at) WHERE (collect_at IS NOT NULL);
+alter table jobforge.artifacts enable, force row level security;
+create policy login_bound on jobforge.artifacts as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.artifacts for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.artifacts for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.artifacts for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.artifacts to jf_fn;
+grant delete, insert, select, update on table jobforge.artifacts to jf_sys;
+grant select on table jobforge.artifacts to jf_operator;
+grant select on table jobforge.artifacts to jf_tenant;
+
 create table jobforge.attempt_history partition by LIST (retention);
 alter table jobforge.attempt_history owner to jf_owner;
 alter table jobforge.attempt_history add column tenant_id uuid not null;
@@ -314,9 +335,6 @@ alter table jobforge.definitions add column rate_per_second double precision;
 alter table jobforge.definitions add column rate_burst integer;
 alter table jobforge.definitions add column limited_since xid8;
 alter table jobforge.definitions add column dead_retention text default 'year'::text not null;
-alter table jobforge.definitions add column arg_schema jsonb;
-alter table jobforge.definitions add column redact text[] default '{}'::text[] not null;
-alter table jobforge.definitions add column write_only text[] default '{}'::text[] not null;
 alter table jobforge.definitions add constraint definitions_attempts_range CHECK (((max_attempts >= 1) AND (max_attempts <= 1000)));
 alter table jobforge.definitions add constraint definitions_burst_range CHECK (((rate_burst IS NULL) OR (((rate_burst >= 1) AND (rate_burst <= 1000000)) AND (rate_per_second IS NOT NULL))));
 alter table jobforge.definitions add constraint definitions_dead_retention_known CHECK ((dead_retention = ANY (ARRAY['day'::text, 'week'::text, 'month'::text, 'year'::text])));
@@ -328,16 +346,12 @@ alter table jobforge.definitions add constraint definitions_pk PRIMARY KEY (key)
 alter table jobforge.definitions add constraint definitions_priority_range CHECK (((priority >= 0) AND (priority <= 1000)));
 alter table jobforge.definitions add constraint definitions_queue_form CHECK ((queue ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$'::text));
 alter table jobforge.definitions add constraint definitions_rate_range CHECK (((rate_per_second >= (0.0001)::double precision) AND (rate_per_second <= (1000000)::double precision)));
-alter table jobforge.definitions add constraint definitions_redact_count CHECK (((cardinality(redact) <= 100) AND (array_position(redact, NULL::text) IS NULL)));
 alter table jobforge.definitions add constraint definitions_retention_known CHECK ((retention = ANY (ARRAY['day'::text, 'week'::text, 'month'::text, 'year'::text])));
 alter table jobforge.definitions add constraint definitions_retry_base_range CHECK (((retry_base_ms >= 1) AND (retry_base_ms <= 86400000)));
 alter table jobforge.definitions add constraint definitions_retry_cap_range CHECK (((retry_cap_ms >= retry_base_ms) AND (retry_cap_ms <= '2592000000'::bigint)));
 alter table jobforge.definitions add constraint definitions_retry_factor_range CHECK (((retry_factor >= (1)::double precision) AND (retry_factor <= (100)::double precision)));
 alter table jobforge.definitions add constraint definitions_retry_jitter_range CHECK (((retry_jitter >= (0)::double precision) AND (retry_jitter <= (1)::double precision)));
-alter table jobforge.definitions add constraint definitions_schema_kind CHECK ((jsonb_typeof(arg_schema) = ANY (ARRAY['object'::text, 'boolean'::text])));
-alter table jobforge.definitions add constraint definitions_schema_size CHECK ((octet_length((arg_schema)::text) <= 65536));
 alter table jobforge.definitions add constraint definitions_timeout_range CHECK (((timeout_seconds >= 1) AND (timeout_seconds <= 604800)));
-alter table jobforge.definitions add constraint definitions_write_only_count CHECK ((cardinality(write_only) <= 1000));
 alter table jobforge.definitions enable, force row level security;
 create policy fn_read on jobforge.definitions for select to jf_fn using (true);
 create policy sys_all on jobforge.definitions for all to jf_sys using (true) with check (true);
@@ -371,6 +385,34 @@ create policy tenant_reads on jobforge.idempotency_keys for select to jf_operato
 create policy tenant_rows on jobforge.idempotency_keys for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 grant delete, insert, select, update on table jobforge.idempotency_keys to jf_fn;
 grant delete, insert, select, update on table jobforge.idempotency_keys to jf_sys;
+
+create table jobforge.job_artifacts;
+alter table jobforge.job_artifacts owner to jf_owner;
+alter table jobforge.job_artifacts add column tenant_id uuid not null;
+alter table jobforge.job_artifacts add column job_id uuid not null;
+alter table jobforge.job_artifacts add column kind text not null;
+alter table jobforge.job_artifacts add column ref text not null;
+alter table jobforge.job_artifacts add column bytes bigint not null;
+alter table jobforge.job_artifacts add column created_at timestamp with time zone not null;
+alter table jobforge.job_artifacts add column retention text;
+alter table jobforge.job_artifacts add column job_finished_at timestamp with time zone;
+alter table jobforge.job_artifacts add constraint job_artifacts_bytes_range CHECK (((bytes >= 1) AND (bytes <= 1073741824)));
+alter table jobforge.job_artifacts add constraint job_artifacts_end_whole CHECK (((retention IS NULL) = (job_finished_at IS NULL)));
+alter table jobforge.job_artifacts add constraint job_artifacts_kind_known CHECK ((kind = ANY (ARRAY['payload'::text, 'result'::text])));
+alter table jobforge.job_artifacts add constraint job_artifacts_pk PRIMARY KEY (tenant_id, job_id, kind);
+alter table jobforge.job_artifacts add constraint job_artifacts_ref_form CHECK ((ref ~ '^sha256:[0-9a-f]{64}$'::text));
+create index job_artifacts_holders ON jobforge.job_artifacts USING btree (tenant_id, ref);
+create index job_artifacts_live ON jobforge.job_artifacts USING btree (tenant_id, job_id) WHERE (job_finished_at IS NULL);
+create index job_artifacts_over ON jobforge.job_artifacts USING btree (retention, job_finished_at) WHERE (job_finished_at IS NOT NULL);
+alter table jobforge.job_artifacts enable, force row level security;
+create policy login_bound on jobforge.job_artifacts as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.job_artifacts for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.job_artifacts for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.job_artifacts for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.job_artifacts to jf_fn;
+grant delete, insert, select, update on table jobforge.job_artifacts to jf_sys;
+grant select on table jobforge.job_artifacts to jf_operator;
+grant select on table jobforge.job_artifacts to jf_tenant;
 
 create table jobforge.job_history partition by LIST (retention);
 alter table jobforge.job_history owner to jf_owner;
@@ -411,8 +453,8 @@ create policy tenant_reads on jobforge.job_history for select to jf_operator, jf
 create policy tenant_rows on jobforge.job_history for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 grant delete, insert, select, update on table jobforge.job_history to jf_fn;
 grant delete, insert, select, update on table jobforge.job_history to jf_sys;
-grant select (concurrency_key, correlation_id, created_at, created_by, deaths, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.job_history to jf_operator;
-grant select (concurrency_key, correlation_id, created_at, created_by, deaths, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.job_history to jf_tenant;
+grant select (concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.job_history to jf_operator;
+grant select (concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.job_history to jf_tenant;
 
 create table jobforge.job_history_day partition of jobforge.job_history FOR VALUES IN ('day') partition by RANGE (finished_at);
 alter table jobforge.job_history_day owner to jf_owner;
@@ -537,8 +579,8 @@ create policy tenant_reads on jobforge.jobs for select to jf_operator, jf_tenant
 create policy tenant_rows on jobforge.jobs for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 grant delete, insert, select, update on table jobforge.jobs to jf_fn;
 grant delete, insert, select, update on table jobforge.jobs to jf_sys;
-grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_operator;
-grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_tenant;
+grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_operator;
+grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_tenant;
 
 create unlogged table jobforge.key_turns with (fillfactor=50);
 alter table jobforge.key_turns owner to jf_owner;
@@ -924,6 +966,11 @@ grant select on table jobforge.workers to jf_fn;
 create function jobforge.admit(INOUT p_rooms jsonb, p_tenant_id uuid, p_type text, p_key text, p_now timestamp with time zone, OUT hindrance text) returns record language plpgsql volatile;
 alter function jobforge.admit(jsonb, uuid, text, text, timestamp with time zone) owner to jf_sys;
 
+create function jobforge.announce_artifact(p_tenant_id uuid, p_ref text) returns void language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.announce_artifact(uuid, text) owner to jf_fn;
+grant execute on function jobforge.announce_artifact(uuid, text) to jf_operator;
+grant execute on function jobforge.announce_artifact(uuid, text) to jf_tenant;
+
 create function jobforge.apart_ahead(p_tenant_id uuid, p_job_id uuid, p_most integer) returns bigint language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.apart_ahead(uuid, uuid, integer) owner to jf_sys;
 grant execute on function jobforge.apart_ahead(uuid, uuid, integer) to jf_fn;
@@ -935,8 +982,17 @@ grant execute on function jobforge.append_log(uuid, uuid, uuid, integer, text[],
 create function jobforge.apply_end(p_tenant_id uuid, p_job_id uuid, p_outcome text, p_error text, p_retry_after_ms bigint, p_now timestamp with time zone, OUT status text, OUT run_at timestamp with time zone) returns record language plpgsql volatile;
 alter function jobforge.apply_end(uuid, uuid, text, text, bigint, timestamp with time zone) owner to jf_sys;
 
-create function jobforge.apply_patch(p_document jsonb, p_patch jsonb, p_hidden text[] DEFAULT NULL::text[], OUT document jsonb, OUT problem text) returns record language plpgsql immutable;
-alter function jobforge.apply_patch(jsonb, jsonb, text[]) owner to jf_fn;
+create function jobforge.apply_patch(p_document jsonb, p_patch jsonb, OUT document jsonb, OUT problem text) returns record language plpgsql immutable;
+alter function jobforge.apply_patch(jsonb, jsonb) owner to jf_fn;
+
+create function jobforge.artifact_payload(p_ref text, p_bytes bigint) returns jsonb language sql immutable;
+alter function jobforge.artifact_payload(text, bigint) owner to jf_sys;
+grant execute on function jobforge.artifact_payload(text, bigint) to jf_fn;
+
+create function jobforge.attach_artifact(p_tenant_id uuid, p_job_id uuid, p_ref text, p_bytes bigint) returns void language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.attach_artifact(uuid, uuid, text, bigint) owner to jf_fn;
+grant execute on function jobforge.attach_artifact(uuid, uuid, text, bigint) to jf_operator;
+grant execute on function jobforge.attach_artifact(uuid, uuid, text, bigint) to jf_tenant;
 
 create function jobforge.audit(p_tenant_id uuid, p_action text, p_job_id uuid, p_detail jsonb, p_now timestamp with time zone) returns void language sql volatile;
 alter function jobforge.audit(uuid, text, uuid, jsonb, timestamp with time zone) owner to jf_fn;
@@ -995,6 +1051,10 @@ grant execute on function jobforge.clock() to jf_worker;
 create function jobforge.close_redrive(p_tenant_id uuid, p_operation_id uuid, p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.close_redrive(uuid, uuid, timestamp with time zone) owner to jf_fn;
 
+create function jobforge.collect_artifacts(p_term bigint, p_limit integer DEFAULT 100) returns TABLE(tenant_id uuid, ref text, doomed_at timestamp with time zone) language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.collect_artifacts(bigint, integer) owner to jf_sys;
+grant execute on function jobforge.collect_artifacts(bigint, integer) to jf_operator;
+
 create function jobforge.complete_job(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_result jsonb DEFAULT NULL::jsonb) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.complete_job(uuid, uuid, uuid, integer, jsonb) owner to jf_sys;
 grant execute on function jobforge.complete_job(uuid, uuid, uuid, integer, jsonb) to jf_worker;
@@ -1005,6 +1065,10 @@ grant execute on function jobforge.complete_jobs(uuid, uuid[], uuid[], integer[]
 
 create function jobforge.concerned(p_gate jobforge.claim_gate, p_tenants uuid[]) returns TABLE(tenant_id uuid, limited boolean, at integer) language sql volatile;
 alter function jobforge.concerned(jobforge.claim_gate, uuid[]) owner to jf_sys;
+
+create function jobforge.confirm_artifacts(p_term bigint, p_tenant_ids uuid[], p_refs text[], p_doomed_at timestamp with time zone) returns integer language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.confirm_artifacts(bigint, uuid[], text[], timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.confirm_artifacts(bigint, uuid[], text[], timestamp with time zone) to jf_operator;
 
 create function jobforge.count_finished(p_limit integer, p_since timestamp with time zone, p_until timestamp with time zone, p_now timestamp with time zone) returns TABLE(queue text, tenant_id uuid, enqueued bigint, completed bigint, canceled bigint, estimated boolean, leaf oid, block bigint) language plpgsql stable set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan;
 alter function jobforge.count_finished(integer, timestamp with time zone, timestamp with time zone, timestamp with time zone) owner to jf_sys;
@@ -1020,11 +1084,8 @@ alter function jobforge.dedupe_key(uuid, text, jsonb) owner to jf_fn;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_operator;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_tenant;
 
-create function jobforge.definition_rules(p_types text[]) returns TABLE(key text, updated_at timestamp with time zone, arg_schema jsonb, redact text[]) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
-alter function jobforge.definition_rules(text[]) owner to jf_sys;
-grant execute on function jobforge.definition_rules(text[]) to jf_operator;
-grant execute on function jobforge.definition_rules(text[]) to jf_tenant;
-grant execute on function jobforge.definition_rules(text[]) to jf_worker;
+create function jobforge.drop_artifacts(p_tenant_id uuid, p_job_id uuid) returns integer language plpgsql volatile;
+alter function jobforge.drop_artifacts(uuid, uuid) owner to jf_sys;
 
 create function jobforge.drop_notes(p_tenant_id uuid, p_job_id uuid) returns integer language plpgsql volatile;
 alter function jobforge.drop_notes(uuid, uuid) owner to jf_sys;
@@ -1127,6 +1188,10 @@ alter function jobforge.held_apart(jobforge.claim_gate, integer, timestamp with 
 create function jobforge.held_jobs(p_lease_id uuid, OUT tenant_ids uuid[], OUT job_ids uuid[]) returns record language sql volatile;
 alter function jobforge.held_jobs(uuid) owner to jf_sys;
 
+create function jobforge.hold_artifact(p_tenant_id uuid, p_job_id uuid, p_kind text, p_ref text, p_bytes bigint, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.hold_artifact(uuid, uuid, text, text, bigint, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.hold_artifact(uuid, uuid, text, text, bigint, timestamp with time zone) to jf_fn;
+
 create function jobforge.hold_bulk(p_tenant_id uuid, p_operation_id uuid) returns jobforge.bulk_operations language plpgsql volatile;
 alter function jobforge.hold_bulk(uuid, uuid) owner to jf_fn;
 
@@ -1141,6 +1206,10 @@ alter function jobforge.hold_lease(uuid, uuid, text, integer, integer, timestamp
 
 create function jobforge.hold_own_job(p_tenant_id uuid, p_job_id uuid, p_operation text) returns jobforge.jobs language plpgsql volatile;
 alter function jobforge.hold_own_job(uuid, uuid, text) owner to jf_fn;
+
+create function jobforge.hold_result(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_ref text, p_bytes bigint) returns void language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.hold_result(uuid, uuid, uuid, integer, text, bigint) owner to jf_sys;
+grant execute on function jobforge.hold_result(uuid, uuid, uuid, integer, text, bigint) to jf_worker;
 
 create function jobforge.holding_pauses(p_tenant_id uuid, p_queue text, p_type text, p_now timestamp with time zone) returns TABLE(kind text, name text, author text, reason text, paused_at timestamp with time zone, until timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.holding_pauses(uuid, text, text, timestamp with time zone) owner to jf_sys;
@@ -1163,9 +1232,6 @@ alter function jobforge.is_paused(text, text, timestamp with time zone) owner to
 create function jobforge.is_pointer(p_value jsonb) returns boolean language sql immutable;
 alter function jobforge.is_pointer(jsonb) owner to jf_fn;
 
-create function jobforge.job_secrets(p_tenant_id uuid, p_job_id uuid) returns text[] language plpgsql stable;
-alter function jobforge.job_secrets(uuid, uuid) owner to jf_sys;
-
 create function jobforge.job_summary(p_tenant_id uuid, p_limit integer DEFAULT 10000) returns TABLE(blocked bigint, scheduled bigint, ready bigint, running bigint, failed bigint, dead bigint, capped boolean, oldest_ready timestamp with time zone, enqueued_hour bigint, completed_hour bigint, failed_hour bigint, canceled_hour bigint, enqueued_day bigint, completed_day bigint, failed_day bigint, canceled_day bigint, enqueued_rate double precision, completed_rate double precision, failed_rate double precision, drain_seconds double precision, sampled_at timestamp with time zone) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.job_summary(uuid, integer) owner to jf_fn;
 grant execute on function jobforge.job_summary(uuid, integer) to jf_operator;
@@ -1173,13 +1239,16 @@ grant execute on function jobforge.job_summary(uuid, integer) to jf_tenant;
 
 create function jobforge.json_at(p_document jsonb, p_path text[]) returns jsonb language plpgsql immutable;
 alter function jobforge.json_at(jsonb, text[]) owner to jf_fn;
-grant execute on function jobforge.json_at(jsonb, text[]) to jf_sys;
 
 create function jobforge.json_with(p_document jsonb, p_path text[], p_value jsonb) returns jsonb language plpgsql immutable;
 alter function jobforge.json_with(jsonb, text[], jsonb) owner to jf_fn;
 
 create function jobforge.json_without(p_document jsonb, p_path text[]) returns jsonb language sql immutable;
 alter function jobforge.json_without(jsonb, text[]) owner to jf_fn;
+
+create function jobforge.keep_artifact(p_tenant_id uuid, p_ref text, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.keep_artifact(uuid, text, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.keep_artifact(uuid, text, timestamp with time zone) to jf_fn;
 
 create function jobforge.keep_key(p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_job_id uuid, p_payload_hash bytea, p_now timestamp with time zone, OUT kept boolean, OUT job_id uuid, OUT same boolean) returns record language plpgsql volatile;
 alter function jobforge.keep_key(uuid, text, text, uuid, uuid, bytea, timestamp with time zone) owner to jf_fn;
@@ -1247,9 +1316,9 @@ alter function jobforge.list_dead_letters(uuid, text, text, text, timestamp with
 grant execute on function jobforge.list_dead_letters(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text, integer) to jf_operator;
 grant execute on function jobforge.list_dead_letters(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text, integer) to jf_tenant;
 
-create function jobforge.list_definitions(p_limit integer DEFAULT 100, p_after text DEFAULT NULL::text, p_key text DEFAULT NULL::text) returns TABLE(key text, description text, queue text, priority integer, timeout_seconds integer, max_attempts integer, max_deaths integer, retry_base_ms bigint, retry_factor real, retry_cap_ms bigint, retry_jitter real, retention text, dead_retention text, is_active boolean, max_in_flight integer, max_in_flight_per_key integer, rate_per_second double precision, rate_burst integer, arg_schema jsonb, redact text[], write_only text[], created_at timestamp with time zone, updated_at timestamp with time zone, paused_at timestamp with time zone, paused_until timestamp with time zone, pause_reason text, paused_by text) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
-alter function jobforge.list_definitions(integer, text, text) owner to jf_sys;
-grant execute on function jobforge.list_definitions(integer, text, text) to jf_operator;
+create function jobforge.list_definitions(p_limit integer DEFAULT 100, p_after text DEFAULT NULL::text) returns TABLE(key text, description text, queue text, priority integer, timeout_seconds integer, max_attempts integer, max_deaths integer, retry_base_ms bigint, retry_factor real, retry_cap_ms bigint, retry_jitter real, retention text, dead_retention text, is_active boolean, max_in_flight integer, max_in_flight_per_key integer, rate_per_second double precision, rate_burst integer, created_at timestamp with time zone, updated_at timestamp with time zone, paused_at timestamp with time zone, paused_until timestamp with time zone, pause_reason text, paused_by text) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_definitions(integer, text) owner to jf_sys;
+grant execute on function jobforge.list_definitions(integer, text) to jf_operator;
 
 create function jobforge.list_forgotten_pauses(p_age interval DEFAULT '1 day'::interval, p_limit integer DEFAULT 100) returns TABLE(kind text, name text, reason text, author text, paused_at timestamp with time zone, until timestamp with time zone, waits_since timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_forgotten_pauses(interval, integer) owner to jf_sys;
@@ -1301,9 +1370,6 @@ grant execute on function jobforge.make_id(bigint, text, integer) to jf_fn;
 create function jobforge.make_partitions(p_limit integer, OUT made integer, OUT refused integer) returns record language plpgsql volatile security definer set lock_timeout=50ms set search_path=pg_catalog, pg_temp;
 alter function jobforge.make_partitions(integer) owner to jf_owner;
 
-create function jobforge.marks_write_only(p_root jsonb, p_node jsonb) returns boolean language sql stable;
-alter function jobforge.marks_write_only(jsonb, jsonb) owner to jf_sys;
-
 create function jobforge.merge_rooms(p_rooms jsonb, p_more jsonb) returns jsonb language sql immutable;
 alter function jobforge.merge_rooms(jsonb, jsonb) owner to jf_sys;
 
@@ -1336,10 +1402,6 @@ alter function jobforge.notice_outage(timestamp with time zone) owner to jf_sys;
 
 create function jobforge.open_leaves(p_since timestamp with time zone, p_now timestamp with time zone) returns TABLE(leaf oid, retention text, first timestamp with time zone, past timestamp with time zone) language sql stable;
 alter function jobforge.open_leaves(timestamp with time zone, timestamp with time zone) owner to jf_sys;
-
-create function jobforge.path_steps(p_path text) returns text[] language sql immutable;
-alter function jobforge.path_steps(text) owner to jf_fn;
-grant execute on function jobforge.path_steps(text) to jf_sys;
 
 create function jobforge.pause(p_kind text, p_name text, p_reason text DEFAULT ''::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_author text DEFAULT NULL::text) returns timestamp with time zone language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.pause(text, text, text, timestamp with time zone, text) owner to jf_sys;
@@ -1375,7 +1437,6 @@ alter function jobforge.pick_turn(jobforge.claim_gate, jobforge.claim_turn, inte
 
 create function jobforge.pointer_path(p_pointer text) returns text[] language sql immutable;
 alter function jobforge.pointer_path(text) owner to jf_fn;
-grant execute on function jobforge.pointer_path(text) to jf_sys;
 
 create function jobforge.pre_request() returns void language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.pre_request() owner to jf_fn;
@@ -1394,6 +1455,9 @@ grant execute on function jobforge.promote_due(bigint, integer) to jf_operator;
 create function jobforge.prune(p_term bigint, p_limit integer DEFAULT 1000, p_after jsonb DEFAULT NULL::jsonb) returns TABLE(keys integer, workers integer, sleepers integer, stats integer, history integer, dead_letters integer, orphans integer, more boolean, after jsonb) language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.prune(bigint, integer, jsonb) owner to jf_sys;
 grant execute on function jobforge.prune(bigint, integer, jsonb) to jf_operator;
+
+create function jobforge.prune_artifacts(p_now timestamp with time zone, p_limit integer) returns integer language plpgsql volatile set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off;
+alter function jobforge.prune_artifacts(timestamp with time zone, integer) owner to jf_sys;
 
 create function jobforge.prune_bulks(p_now timestamp with time zone, p_limit integer) returns integer language plpgsql volatile;
 alter function jobforge.prune_bulks(timestamp with time zone, integer) owner to jf_sys;
@@ -1446,38 +1510,6 @@ create function jobforge.reap(p_term bigint, p_limit integer DEFAULT 100) return
 alter function jobforge.reap(bigint, integer) owner to jf_sys;
 grant execute on function jobforge.reap(bigint, integer) to jf_operator;
 
-create function jobforge.redact(p_value jsonb, p_paths text[]) returns jsonb language plpgsql immutable;
-alter function jobforge.redact(jsonb, text[]) owner to jf_fn;
-
-create function jobforge.redact_at(p_value jsonb, p_steps text[]) returns jsonb language plpgsql immutable;
-alter function jobforge.redact_at(jsonb, text[]) owner to jf_fn;
-
-create function jobforge.redact_before(p_before jsonb) returns jsonb language sql stable;
-alter function jobforge.redact_before(jsonb) owner to jf_fn;
-
-create function jobforge.redact_patch(p_patch jsonb, p_filter jsonb) returns jsonb language sql stable;
-alter function jobforge.redact_patch(jsonb, jsonb) owner to jf_fn;
-
-create function jobforge.redact_paths(p_type text) returns text[] language plpgsql stable;
-alter function jobforge.redact_paths(text) owner to jf_fn;
-
-create function jobforge.redact_payload(p_payload jsonb, p_paths text[]) returns jsonb language sql immutable;
-alter function jobforge.redact_payload(jsonb, text[]) owner to jf_fn;
-
-create function jobforge.redact_strings(p_value jsonb, p_secrets text[]) returns jsonb language plpgsql immutable;
-alter function jobforge.redact_strings(jsonb, text[]) owner to jf_fn;
-
-create function jobforge.redact_text(p_text text, p_secrets text[]) returns text language plpgsql immutable;
-alter function jobforge.redact_text(text, text[]) owner to jf_fn;
-grant execute on function jobforge.redact_text(text, text[]) to jf_sys;
-
-create function jobforge.redact_under(p_value jsonb, p_at text[], p_paths text[]) returns jsonb language plpgsql immutable;
-alter function jobforge.redact_under(jsonb, text[], text[]) owner to jf_fn;
-
-create function jobforge.redacted_values(p_value jsonb, p_paths text[]) returns text[] language sql immutable;
-alter function jobforge.redacted_values(jsonb, text[]) owner to jf_fn;
-grant execute on function jobforge.redacted_values(jsonb, text[]) to jf_sys;
-
 create function jobforge.redrive_jobs(p_tenant_id uuid, p_job_ids uuid[] DEFAULT NULL::uuid[], p_fingerprint text DEFAULT NULL::text, p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_failed_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_failed_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_patch jsonb DEFAULT NULL::jsonb, p_max_attempts integer DEFAULT NULL::integer, p_reason text DEFAULT NULL::text, p_dry_run boolean DEFAULT false, p_limit integer DEFAULT 1000, p_cursor text DEFAULT NULL::text, p_budget_ms integer DEFAULT 2000) returns TABLE(id uuid, verdict text, error_code text, error_reason text, operation_id uuid, next_cursor text, complete boolean) language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) owner to jf_fn;
 grant execute on function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) to jf_operator;
@@ -1503,6 +1535,10 @@ alter function jobforge.refuse_stale(uuid, uuid, uuid, integer, timestamp with t
 create function jobforge.register_worker(p_worker_id text, p_host text, p_pid integer, p_version text, p_queues text[], p_types text[], p_slots integer DEFAULT 1, p_metadata jsonb DEFAULT '{}'::jsonb) returns integer language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) owner to jf_sys;
 grant execute on function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) to jf_worker;
+
+create function jobforge.release_artifact(p_tenant_id uuid, p_ref text, p_now timestamp with time zone) returns void language sql volatile;
+alter function jobforge.release_artifact(uuid, text, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.release_artifact(uuid, text, timestamp with time zone) to jf_fn;
 
 create function jobforge.release_jobs(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[]) returns TABLE(at integer, verdict text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) owner to jf_sys;
@@ -1546,17 +1582,11 @@ grant execute on function jobforge.require_operator() to jf_fn;
 create function jobforge.require_patch(p_patch jsonb) returns void language plpgsql immutable;
 alter function jobforge.require_patch(jsonb) owner to jf_fn;
 
-create function jobforge.require_paths(p_key text, p_paths text[]) returns void language plpgsql immutable;
-alter function jobforge.require_paths(text, text[]) owner to jf_sys;
-
 create function jobforge.require_pausable(p_kind text, p_name text) returns void language plpgsql stable;
 alter function jobforge.require_pausable(text, text) owner to jf_sys;
 
 create function jobforge.require_redrive(p_patch jsonb, p_max_attempts integer, p_reason text, p_limit integer, p_budget_ms integer) returns void language plpgsql immutable;
 alter function jobforge.require_redrive(jsonb, integer, text, integer, integer) owner to jf_fn;
-
-create function jobforge.require_schema(p_key text, p_schema jsonb) returns void language plpgsql immutable;
-alter function jobforge.require_schema(text, jsonb) owner to jf_sys;
 
 create function jobforge.require_series(p_metric text, p_from timestamp with time zone, p_to timestamp with time zone, p_points integer) returns void language plpgsql immutable;
 alter function jobforge.require_series(text, timestamp with time zone, timestamp with time zone, integer) owner to jf_sys;
@@ -1619,12 +1649,6 @@ alter function jobforge.scan_bulk(uuid, text, jobforge.job_filter, timestamp wit
 create function jobforge.scan_dead_letters(p_tenant_id uuid, p_filter jobforge.job_filter, p_at timestamp with time zone, p_id uuid, p_until timestamp with time zone, p_limit integer) returns TABLE(finished_at timestamp with time zone, id uuid, matched boolean) language sql stable;
 alter function jobforge.scan_dead_letters(uuid, jobforge.job_filter, timestamp with time zone, uuid, timestamp with time zone, integer) owner to jf_fn;
 
-create function jobforge.schema_parts(p_root jsonb, p_node jsonb, p_path text, p_refs text[], p_ats text[]) returns TABLE(node jsonb, path text, refs text[], ats text[], hidden boolean) language plpgsql stable;
-alter function jobforge.schema_parts(jsonb, jsonb, text, text[], text[]) owner to jf_sys;
-
-create function jobforge.schema_target(p_root jsonb, p_ref text) returns jsonb language plpgsql stable;
-alter function jobforge.schema_target(jsonb, text) owner to jf_sys;
-
 create function jobforge.settle(p_outcome text, p_failures integer, p_deaths integer, p_max_attempts integer, p_cancel_at timestamp with time zone, p_definition jobforge.definitions, p_retry_after_ms bigint, p_now timestamp with time zone, OUT status text, OUT run_at timestamp with time zone) returns record language plpgsql volatile;
 alter function jobforge.settle(text, integer, integer, integer, timestamp with time zone, jobforge.definitions, bigint, timestamp with time zone) owner to jf_sys;
 
@@ -1658,10 +1682,6 @@ alter function jobforge.step_bulk(uuid, uuid, integer) owner to jf_fn;
 grant execute on function jobforge.step_bulk(uuid, uuid, integer) to jf_operator;
 grant execute on function jobforge.step_bulk(uuid, uuid, integer) to jf_tenant;
 
-create function jobforge.step_key(p_step text) returns text language sql immutable;
-alter function jobforge.step_key(text) owner to jf_fn;
-grant execute on function jobforge.step_key(text) to jf_sys;
-
 create function jobforge.stop_worker(p_worker_id text) returns boolean language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.stop_worker(text) owner to jf_sys;
 grant execute on function jobforge.stop_worker(text) to jf_worker;
@@ -1679,7 +1699,7 @@ grant execute on function jobforge.system_state(integer) to jf_operator;
 create function jobforge.take_turns(p_gate jobforge.claim_gate, p_bound uuid, p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[], p_now timestamp with time zone) returns jobforge.claim_turn language plpgsql volatile;
 alter function jobforge.take_turns(jobforge.claim_gate, uuid, jobforge.claim_turn, integer, jobforge.claim_mark[], timestamp with time zone) owner to jf_sys;
 
-create function jobforge.tell_bulk(p_operation jobforge.bulk_operations) returns jobforge.bulk_operation language sql stable;
+create function jobforge.tell_bulk(p_operation jobforge.bulk_operations) returns jobforge.bulk_operation language sql immutable;
 alter function jobforge.tell_bulk(jobforge.bulk_operations) owner to jf_fn;
 
 create function jobforge.tenant_room(p_tenant_id uuid, p_now timestamp with time zone, OUT room integer, OUT retry_at timestamp with time zone) returns record language plpgsql volatile;
@@ -1701,9 +1721,6 @@ alter function jobforge.trusted_marks(jsonb, text[], text[], timestamp with time
 create function jobforge.twin_problem(p_job jobforge.jobs) returns text language sql stable;
 alter function jobforge.twin_problem(jobforge.jobs) owner to jf_fn;
 
-create function jobforge.uncovers(p_document jsonb, p_op jsonb, p_hidden text[]) returns boolean language plpgsql immutable;
-alter function jobforge.uncovers(jsonb, jsonb, text[]) owner to jf_fn;
-
 create function jobforge.undo_bulk(p_tenant_id uuid, p_operation_id uuid, p_limit integer DEFAULT 500) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.undo_bulk(uuid, uuid, integer) owner to jf_fn;
 grant execute on function jobforge.undo_bulk(uuid, uuid, integer) to jf_operator;
@@ -1716,17 +1733,13 @@ create function jobforge.upkeep_partitions(p_term bigint, p_limit integer DEFAUL
 alter function jobforge.upkeep_partitions(bigint, integer) owner to jf_owner;
 grant execute on function jobforge.upkeep_partitions(bigint, integer) to jf_operator;
 
-create function jobforge.upsert_definition(p_key text, p_description text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_timeout_seconds integer DEFAULT NULL::integer, p_max_attempts integer DEFAULT NULL::integer, p_max_deaths integer DEFAULT NULL::integer, p_retry_preset text DEFAULT NULL::text, p_retry_base_ms bigint DEFAULT NULL::bigint, p_retry_factor real DEFAULT NULL::real, p_retry_cap_ms bigint DEFAULT NULL::bigint, p_retry_jitter real DEFAULT NULL::real, p_retention text DEFAULT NULL::text, p_is_active boolean DEFAULT NULL::boolean, p_max_in_flight integer DEFAULT NULL::integer, p_max_in_flight_per_key integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_dead_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[], p_arg_schema jsonb DEFAULT NULL::jsonb, p_redact text[] DEFAULT NULL::text[]) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
-alter function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[]) owner to jf_sys;
-grant execute on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[]) to jf_operator;
+create function jobforge.upsert_definition(p_key text, p_description text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_timeout_seconds integer DEFAULT NULL::integer, p_max_attempts integer DEFAULT NULL::integer, p_max_deaths integer DEFAULT NULL::integer, p_retry_preset text DEFAULT NULL::text, p_retry_base_ms bigint DEFAULT NULL::bigint, p_retry_factor real DEFAULT NULL::real, p_retry_cap_ms bigint DEFAULT NULL::bigint, p_retry_jitter real DEFAULT NULL::real, p_retention text DEFAULT NULL::text, p_is_active boolean DEFAULT NULL::boolean, p_max_in_flight integer DEFAULT NULL::integer, p_max_in_flight_per_key integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_dead_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[]) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[]) owner to jf_sys;
+grant execute on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[]) to jf_operator;
 
 create function jobforge.upsert_tenant(p_tenant_id uuid, p_name text DEFAULT NULL::text, p_weight integer DEFAULT NULL::integer, p_max_pending integer DEFAULT NULL::integer, p_max_in_flight integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[]) returns uuid language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.upsert_tenant(uuid, text, integer, integer, integer, double precision, integer, text, text[]) owner to jf_sys;
 grant execute on function jobforge.upsert_tenant(uuid, text, integer, integer, integer, double precision, integer, text, text[]) to jf_operator;
-
-create function jobforge.values_at(p_value jsonb, p_steps text[]) returns SETOF jsonb language plpgsql immutable;
-alter function jobforge.values_at(jsonb, text[]) owner to jf_fn;
-grant execute on function jobforge.values_at(jsonb, text[]) to jf_sys;
 
 create function jobforge.verdicts(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_done integer[], p_now timestamp with time zone) returns TABLE(at integer, verdict text) language sql stable;
 alter function jobforge.verdicts(uuid, uuid[], uuid[], integer[], integer[], timestamp with time zone) owner to jf_sys;
@@ -1753,6 +1766,3 @@ alter function jobforge.weights(uuid[], boolean) owner to jf_sys;
 
 create function jobforge.write_cursor(p_at timestamp with time zone, p_id uuid) returns text language sql immutable;
 alter function jobforge.write_cursor(timestamp with time zone, uuid) owner to jf_fn;
-
-create function jobforge.write_only_paths(p_key text, p_schema jsonb) returns text[] language plpgsql stable;
-alter function jobforge.write_only_paths(text, jsonb) owner to jf_sys;

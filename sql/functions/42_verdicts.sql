@@ -22,10 +22,12 @@ begin
   )
   insert into jobforge.exit_history select g.*, v_retention, p_now from gone g;
   delete from jobforge.job_progress p where p.tenant_id = p_tenant_id and p.job_id = p_job_id;
+  update jobforge.job_artifacts h set retention = v_retention, job_finished_at = p_now
+  where h.tenant_id = p_tenant_id and h.job_id = p_job_id;
 end
 $$;
 comment on function jobforge.retire_notes(uuid, uuid, timestamptz) is
-  'Moves a finished job''s attempts, logs and programs'' ends after it, to be dropped with it.';
+  'Moves a finished job''s attempts, logs and programs'' ends after it, to be dropped with it, and says until when its objects are held.';
 grant execute on function jobforge.retire_notes(uuid, uuid, timestamptz) to jf_fn;
 
 create or replace function jobforge.verdicts(

@@ -16,6 +16,7 @@ declare
   v_notes record;
   v_rest record;
   v_samples integer;
+  v_artifacts integer;
 begin
   perform jobforge.require_limit(p_limit);
   perform jobforge.require_term(p_term);
@@ -43,9 +44,10 @@ begin
   stats := stats + v_samples;
   perform jobforge.prune_bulks(v_now, p_limit);
   perform jobforge.prune_runs(p_limit);
+  v_artifacts := jobforge.prune_artifacts(v_now, p_limit);
   -- The search for orphans finds none while all is well: it goes on with the next round and calls for none.
   more := v_keys.next_at is not null or v_dead.next_tenant is not null
-    or v_rest.is_full or greatest(workers, stats) >= p_limit;
+    or v_rest.is_full or greatest(workers, stats, v_artifacts) >= p_limit;
   after := jsonb_strip_nulls(jsonb_build_object('key_at', v_keys.next_at,
     'dead_tenant', v_dead.next_tenant, 'dead_at', v_dead.next_at, 'dead_id', v_dead.next_id,
     'note_tenant', v_notes.next_tenant, 'note_job', v_notes.next_job));
@@ -54,8 +56,8 @@ end
 $$;
 comment on function jobforge.prune(bigint, integer, jsonb) is
   'Deletes what is past its time, looking at no more than p_limit of each kind from p_after on: dead letters with their '
-  'notes, keys a day past their job''s end, notes without a job, old rows of default partitions, long gone workers, sleepers, '
-  'samples and operations. Says whether there may be more, and where to go on.';
+  'notes, keys a day past their job''s end, notes without a job, old rows of default partitions, what finished jobs held of the '
+  'artifact store, long gone workers, sleepers, samples and operations. Says whether there may be more, and where to go on.';
 grant execute on function jobforge.prune(bigint, integer, jsonb) to jf_operator;
 
 create or replace function jobforge.prune_runs(p_limit integer) returns void
@@ -204,11 +206,11 @@ begin
   v_all := v_all + v_dropped;
   delete from jobforge.job_progress p where p.tenant_id = p_tenant_id and p.job_id = p_job_id;
   get diagnostics v_dropped = row_count;
-  return v_all + v_dropped;
+  return v_all + v_dropped + jobforge.drop_artifacts(p_tenant_id, p_job_id);
 end
 $$;
 comment on function jobforge.drop_notes(uuid, uuid) is
-  'Deletes what stands beside a job: attempts, log lines, programs'' ends, progress; tells how many rows.';
+  'Deletes what stands beside a job: attempts, log lines, programs'' ends, progress, and its hold on objects; tells how many rows.';
 
 create or replace function jobforge.prune_orphans(
   p_limit integer, p_tenant_id uuid, p_job_id uuid, out removed integer, out next_tenant uuid, out next_job uuid)
@@ -235,7 +237,11 @@ begin
        order by e.tenant_id, e.job_id limit 1)
       union all
       (select p.tenant_id, p.job_id from jobforge.job_progress p where (p.tenant_id, p.job_id) > (next_tenant, next_job)
-       order by p.tenant_id, p.job_id limit 1)) as n
+       order by p.tenant_id, p.job_id limit 1)
+      union all
+      (select h.tenant_id, h.job_id from jobforge.job_artifacts h
+       where (h.tenant_id, h.job_id) > (next_tenant, next_job) and h.job_finished_at is null
+       order by h.tenant_id, h.job_id limit 1)) as n
     order by n.tenant_id, n.job_id limit 1;
     exit when next_tenant is null;
     if not v_lives then
@@ -245,8 +251,8 @@ begin
 end
 $$;
 comment on function jobforge.prune_orphans(integer, uuid, uuid) is
-  'Deletes attempts, log lines, programs'' ends and progress whose job is not there, looking at the notes of p_limit jobs; tells '
-  'how many rows.';
+  'Deletes attempts, log lines, programs'' ends, progress and holds on objects whose job is not there, looking at the notes of '
+  'p_limit jobs; tells how many rows.';
 
 create or replace function jobforge.prune_defaults(
   p_now timestamptz, p_limit integer, out removed integer, out is_full boolean)

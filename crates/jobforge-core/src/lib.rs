@@ -3,6 +3,7 @@
 //!
 //! The database decides, this crate calls: it keeps no state, spawns no tasks and reads no environment.
 
+pub mod artifact;
 pub mod connect;
 pub mod dedupe;
 pub mod error;
@@ -12,8 +13,9 @@ pub mod preflight;
 pub mod rpc;
 pub mod schema;
 
+pub use artifact::{Artifact, ArtifactError, ArtifactId, ArtifactRef, Artifacts};
 pub use error::{Code, Error};
 pub use rpc::{
     Attempt, AttemptEnd, Beat, Bulk, BulkFilter, BulkKind, BulkResult, Canceled, ClaimRequest, Claimed,
-    ClaimedJob, Class, Clear, Completion, ConnectorChange, ConnectorConfig, ConnectorSecret, CountBounds, Counted, Cursor, DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage, Definition, DefinitionRules, Enqueued, Failed, Failure, Flow, FlowCount, FlowStep, FoundConfig, Hold, Job, JobCount, JobFilter, JobGroup, JobRef, JobSummary, Leadership, Level, ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause, Page, Partitioned, Pause, PauseKind, Payload, Period, Point, ProgramExit, Pruned, QueueSummary, Reaped, Reason, Redrive, RedriveAnswer, RedriveRow, Redriven, Refusal, Registration, Rescheduled, ResultsOf, Retried, SealedSecret, SecretKind, SeriesRequest, Server, StoredSecret, Summary, SystemState, Tenant, Verdict, Worker,
+    ClaimedJob, Class, Clear, Completion, ConnectorChange, ConnectorConfig, ConnectorSecret, CountBounds, Counted, Cursor, DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage, Definition, DefinitionRules, Doomed, Enqueued, Failed, Failure, Flow, FlowCount, FlowStep, FoundConfig, Hold, Job, JobCount, JobFilter, JobGroup, JobRef, JobSummary, Leadership, Level, ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause, Page, Partitioned, Pause, PauseKind, Payload, Period, Point, ProgramExit, Pruned, QueueSummary, Reaped, Reason, Redrive, RedriveAnswer, RedriveRow, Redriven, Refusal, Registration, Rescheduled, ResultsOf, Retried, SealedSecret, SecretKind, SeriesRequest, Server, StoredSecret, Summary, SystemState, Tenant, Verdict, Worker,
 };

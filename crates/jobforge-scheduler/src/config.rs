@@ -1,6 +1,9 @@
 //! How a scheduler runs. A typed struct, checked before anything starts; nothing here reads the environment.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use jobforge_core::Artifacts;
 
 /// Settings of one scheduler. Only the first two have to be given.
 #[derive(Debug, Clone)]
@@ -29,6 +32,10 @@ pub struct SchedulerConfig {
     pub prune_every: Duration,
     /// How often the queues' depths are sampled.
     pub stats_every: Duration,
+    /// The store whose objects are deleted once no job holds them; without it they stay.
+    pub artifacts: Option<Arc<dyn Artifacts>>,
+    /// How often objects are looked for that no job holds.
+    pub collect_every: Duration,
 }
 
 impl Default for SchedulerConfig {
@@ -46,6 +53,8 @@ impl Default for SchedulerConfig {
             partitions_every: Duration::from_secs(60 * 60),
             prune_every: Duration::from_secs(60),
             stats_every: Duration::from_secs(10),
+            artifacts: None,
+            collect_every: Duration::from_secs(60),
         }
     }
 }
@@ -55,7 +64,13 @@ impl SchedulerConfig {
     pub fn check(&self) -> Result<(), String> {
         let lease = Duration::from_secs(u64::from(self.lead_seconds));
         let pauses = [self.lead_every, self.call_timeout, self.duty_timeout, self.reap_at_most_every];
-        let periods = [self.promote_every, self.partitions_every, self.prune_every, self.stats_every];
+        let periods = [
+            self.promote_every,
+            self.partitions_every,
+            self.prune_every,
+            self.stats_every,
+            self.collect_every,
+        ];
         let rules = [
             (!self.database_url.is_empty(), "database_url is empty"),
             ((1..=200).contains(&self.holder.chars().count()), "holder must have 1 to 200 characters"),

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::SchedulerConfig;
 use crate::connection::{millis, open_patiently, within};
 use crate::term::Term;
-use crate::{partitions, promote, prune, reap, stats};
+use crate::{collect, partitions, promote, prune, reap, stats};
 
 /// What a leader has to do. In this order when all are due: a completion before its partition exists would
 /// go to the default one, and lost work comes back first.
@@ -25,9 +25,10 @@ enum Duty {
     Promote,
     Prune,
     Stats,
+    Collect,
 }
 
-const ALL: [Duty; 5] = [Duty::Partitions, Duty::Reap, Duty::Promote, Duty::Prune, Duty::Stats];
+const ALL: [Duty; 6] = [Duty::Partitions, Duty::Reap, Duty::Promote, Duty::Prune, Duty::Stats, Duty::Collect];
 
 /// A duty and when it is due.
 struct Entry {
@@ -136,6 +137,7 @@ impl Duties {
             Duty::Promote => within(after, "promote_due", promote::run(client, term, config)).await,
             Duty::Prune => within(after, "prune", prune::run(client, term, config, pruning)).await,
             Duty::Stats => within(after, "sample_stats", stats::run(client, term, config)).await,
+            Duty::Collect => within(after, "collect_artifacts", collect::run(client, term, config)).await,
         }
     }
 

@@ -1,5 +1,5 @@
 //! The upkeep that needs doing once, not once per process: taking lost leases back, making due work ready,
-//! keeping partitions ahead, deleting what is past its time, sampling the queues.
+//! keeping partitions ahead, deleting what is past its time and objects that no job holds, sampling the queues.
 //!
 //! Any number of schedulers may run; the database lets one of them lead, under a term that only grows.
 //! Leadership is an optimisation: every duty is idempotent and bounded, carries its term, and is refused when
@@ -11,6 +11,7 @@
 //!
 //! What is absent on purpose: any decision about a job. Nothing a job's progress hangs on waits for a leader.
 
+mod collect;
 mod config;
 mod connection;
 mod duties;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use jobforge_core::Artifacts;
 
 use crate::redact::Secrets;
 
@@ -42,6 +43,9 @@ pub struct WorkerConfig {
     pub metadata: serde_json::Value,
     /// What must not stand in anything a job says; the URLs' passwords are added to it.
     pub secrets: Secrets,
+    /// Where payloads and results are that are too large for a row. Without it such payloads cannot be had, and
+    /// results are at most 1 MiB.
+    pub artifacts: Option<Arc<dyn Artifacts>>,
     /// Where tests hold the worker; off in production.
     #[doc(hidden)]
     pub faults: Faults,
@@ -65,6 +69,7 @@ impl Default for WorkerConfig {
             call_timeout: Duration::from_secs(5),
             metadata: serde_json::Value::Object(serde_json::Map::new()),
             secrets: Secrets::default(),
+            artifacts: None,
             faults: Faults::default(),
         }
     }

@@ -70,9 +70,9 @@ impl Context {
         self.job.claimed.max_attempts
     }
 
-    /// What the job was given, as it came.
+    /// What the job was given, as it came; a large one was fetched from the artifact store.
     pub fn payload(&self) -> &Payload {
-        &self.job.claimed.payload
+        self.job.payload()
     }
 
     /// What ties the job to other records.
@@ -122,6 +122,9 @@ impl Context {
     /// Tells which program the attempt runs, or how it ended; only the latest counts. It is told before the
     /// outcome, and unlike a log line again when the connection breaks on the way.
     pub async fn report_exit(&self, exit: ProgramExit) {
+        let clean = |tail: Option<String>| tail.map(|text| self.job.redact(&self.engine.secrets, text));
+        let (stdout_tail, stderr_tail) = (clean(exit.stdout_tail), clean(exit.stderr_tail));
+        let exit = ProgramExit { stdout_tail, stderr_tail, ..exit };
         self.engine.notes.send(self.job.clone(), Note::Exit(exit)).await;
     }
 

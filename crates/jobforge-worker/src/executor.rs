@@ -1,9 +1,10 @@
-//! One job as a pipeline: find its handler, decode the payload, run, judge how it ended.
+//! One job as a pipeline: find its handler, fetch and decode the payload, run, judge how it ended.
 //!
 //! Whatever a handler does (panic, hang, ignore its cancellation), this ends with one [`Ending`].
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,12 @@ use futures_util::FutureExt;
 use jobforge_core::{AttemptEnd, Class, Failure, Payload};
 use tokio::time::timeout;
 
+use crate::artifacts;
 use crate::context::Context;
 use crate::engine::Engine;
-use crate::handler::Work;
 use crate::job::{Job, Stop};
 use crate::outcome::{HandlerError, HandlerResult, Outcome};
-use crate::panics::{Handling, inside};
+use crate::panics::Handling;
 
 /// What is to be told the database about an attempt.
 #[derive(Debug)]
@@ -53,20 +54,18 @@ async fn attempt(engine: &Arc<Engine>, job: &Arc<Job>, now: Instant) -> Ending {
     if job.stopped() != Stop::None {
         return judge(job, Ran::NotStarted);
     }
-    if let Some(rule) = rule {
-        let payload = job.claimed.payload.get();
-        rule.redactor(payload).into_iter().for_each(|redactor| job.hide(redactor));
-        if let Err(error) = rule.check(payload) {
-            return judge(job, Ran::Ended(Err(error)));
+    let work = async {
+        artifacts::fetch(engine, job).await?;
+        if let Some(rule) = rule {
+            let payload = job.payload().get();
+            rule.redactor(payload).into_iter().for_each(|redactor| job.hide(redactor));
+            rule.check(payload)?;
         }
-    }
-    let context = Context::new(job.clone(), engine.clone());
-    let ran = match std::panic::catch_unwind(AssertUnwindSafe(|| inside(|| handler(context)))) {
-        Ok(Ok(work)) => run(engine, job, work).await,
-        Ok(Err(misfit)) => Ran::Ended(Err(misfit_error(job, &misfit))),
-        Err(panic) => Ran::Ended(Err(panic_error(&*panic))),
+        let context = Context::new(job.clone(), engine.clone());
+        let outcome = handler(context).map_err(|misfit| misfit_error(job, &misfit))?.await?;
+        artifacts::stow(engine, job, outcome).await
     };
-    judge(job, ran)
+    judge(job, run(engine, job, work).await)
 }
 
 /// An ending without secrets.
@@ -98,8 +97,8 @@ enum Ran {
 }
 
 /// Runs the handler until it ends, its time is up, or it is stopped and does not end soon.
-async fn run(engine: &Engine, job: &Job, work: Work) -> Ran {
-    let mut work = AssertUnwindSafe(Handling(work)).catch_unwind();
+async fn run(engine: &Engine, job: &Job, work: impl Future<Output = HandlerResult>) -> Ran {
+    let mut work = AssertUnwindSafe(Handling(pin!(work))).catch_unwind();
     // Most handlers end at once: clock and tokens are touched only if this one waits.
     tokio::select! {
         biased;

@@ -18,6 +18,8 @@ use crate::redact::{Redactor, Secrets, redact_result, redact_text};
 pub(crate) struct Job {
     pub(crate) claimed: ClaimedJob,
     pub(crate) lease: Arc<Lease>,
+    /// The payload, if the row only says where it is.
+    content: OnceLock<Payload>,
     settled: AtomicBool,
     /// Whether a report that lost a race was repeated.
     repeated: AtomicBool,
@@ -51,6 +53,7 @@ impl Job {
         Job {
             claimed,
             lease,
+            content: OnceLock::new(),
             settled: AtomicBool::new(false),
             repeated: AtomicBool::new(false),
             stop: AtomicU8::new(Stop::None as u8),
@@ -62,6 +65,16 @@ impl Job {
 
     pub(crate) fn job_ref(&self) -> JobRef {
         self.claimed.job
+    }
+
+    /// What the job was given, wherever it was stored.
+    pub(crate) fn payload(&self) -> &Payload {
+        self.content.get().unwrap_or(&self.claimed.payload)
+    }
+
+    pub(crate) fn keep_content(&self, payload: Payload) {
+        // An attempt runs once, and fetches once.
+        let _ = self.content.set(payload);
     }
 
     pub(crate) fn token(&self) -> &CancellationToken {

@@ -1,10 +1,11 @@
-//! Log lines and progress on their way from handlers to the database, buffered lightly.
+//! What handlers say while they run (log lines, progress, which object a result goes to) on its way to the
+//! database, buffered lightly.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobforge_core::{Code, Error, LogLine, ProgramExit, rpc};
-use tokio::sync::mpsc;
+use jobforge_core::{ArtifactRef, Code, Error, LogLine, ProgramExit, rpc};
+use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Client;
 
 use crate::job::{Job, Stop};
@@ -17,8 +18,16 @@ const MOST_WAITING: usize = 1024;
 #[derive(Debug)]
 pub(crate) enum Note {
     Log(LogLine),
-    Progress { percent: f32, message: String },
+    Progress {
+        percent: f32,
+        message: String,
+    },
     Exit(ProgramExit),
+    /// The job is to hold this object; whoever says so waits for the answer.
+    Hold {
+        artifact: ArtifactRef,
+        answer: oneshot::Sender<Result<(), Error>>,
+    },
 }
 
 /// The handlers' end of the way.
@@ -47,25 +56,27 @@ pub(crate) struct Said {
     lines: Vec<LogLine>,
     progress: Option<(f32, String)>,
     exit: Option<ProgramExit>,
+    hold: Option<(ArtifactRef, oneshot::Sender<Result<(), Error>>)>,
 }
 
 /// Gathers notes by job, in the order in which jobs spoke first.
 pub(crate) fn gather(said: &mut Vec<Said>, (job, note): (Arc<Job>, Note)) {
     let at = said.iter().position(|said| Arc::ptr_eq(&said.job, &job)).unwrap_or_else(|| {
-        said.push(Said { job, lines: Vec::new(), progress: None, exit: None });
+        said.push(Said { job, lines: Vec::new(), progress: None, exit: None, hold: None });
         said.len() - 1
     });
     match note {
         Note::Log(line) => said[at].lines.push(line),
         Note::Progress { percent, message } => said[at].progress = Some((percent, message)),
         Note::Exit(exit) => said[at].exit = Some(exit),
+        Note::Hold { artifact, answer } => said[at].hold = Some((artifact, answer)),
     }
 }
 
 impl Said {
     /// Sends it. A job that is no longer ours is stopped; a note that is refused or meets a broken
     /// connection is gone, since repeating a line could double it.
-    pub(crate) async fn send(&self, client: &Client, patience: Duration) -> Result<(), Error> {
+    pub(crate) async fn send(self, client: &Client, patience: Duration) -> Result<(), Error> {
         let (lease, job) = (self.job.lease.id, self.job.job_ref());
         let mut answer = within(patience, "append_log", rpc::append_log(client, lease, job, &self.lines))
             .await
@@ -83,6 +94,19 @@ impl Said {
             if error.code() == Some(Code::LeaseLost) {
                 self.job.stop(Stop::Lost);
             }
+        }
+        if let Some((artifact, waiting)) = self.hold {
+            let held = within(patience, "hold_result", rpc::hold_result(client, lease, job, artifact)).await;
+            if let Err(error) = &held {
+                if error.code() == Some(Code::LeaseLost) {
+                    self.job.stop(Stop::Lost);
+                }
+                if error.is_connection() {
+                    answer = Err(Error::Closed { operation: "hold_result" });
+                }
+            }
+            // Whoever waited may have been stopped.
+            let _ = waiting.send(held);
         }
         answer
     }

@@ -218,6 +218,14 @@ pub(crate) enum JobsAction {
         /// The job
         id: Uuid,
     },
+    /// Print a job's result, or write it to a file, wherever it is stored
+    Result {
+        /// The job
+        id: Uuid,
+        /// The file to write it to [default: stdout]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// Say why a job does not run, and when it will
     Explain {
         /// The job

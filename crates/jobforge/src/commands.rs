@@ -14,6 +14,7 @@ pub(crate) mod migrate;
 pub(crate) mod pause;
 pub(crate) mod pauses;
 pub(crate) mod queues;
+pub(crate) mod result;
 pub(crate) mod resume;
 pub(crate) mod schedule;
 pub(crate) mod tenants;

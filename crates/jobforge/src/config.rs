@@ -1,5 +1,6 @@
 //! The settings: one typed tree, read once. Flag over environment over `./jobforge.toml` over default.
 
+mod artifacts;
 pub(crate) mod egress;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use uuid::Uuid;
 use crate::cli::Global;
 use crate::failure::Usage;
 use crate::secrets::{SEAL_KEYS, SECRET_PREFIX, secret_env};
+
+pub(crate) use artifacts::ArtifactSettings;
 
 const DEFAULTS: &str = include_str!("config.default.toml");
 const FILE: &str = "jobforge.toml";
@@ -29,6 +32,7 @@ pub(crate) struct Config {
     pub(crate) worker: WorkerSettings,
     pub(crate) scheduler: SchedulerSettings,
     pub(crate) egress: egress::EgressSection,
+    pub(crate) artifacts: ArtifactSettings,
     pub(crate) log: LogSettings,
 }
 
@@ -131,7 +135,8 @@ impl Config {
             bail!("{broken}");
         }
         secret_env(&self.worker.secret_env).context("worker.secret_env is not usable")?;
-        self.egress.validate()
+        self.egress.validate()?;
+        self.artifacts.validate()
     }
 }
 
@@ -251,6 +256,13 @@ mod tests {
             "[egress.tenants]\nacme = [\"10.0.0.0/8\"]",
             "[egress.tenants]\n11111111-1111-1111-1111-111111111111 = [\"ten\"]",
             "[worker]\nsecret_env = [\"*\"]",
+            "[artifacts]\nurl = \"/var/lib/x\"",
+            "[artifacts]\nregion = \"eu\"",
+            "[artifacts]\nurl = \"file:///x\"\nregion = \"eu\"",
+            "[artifacts]\nurl = \"s3://b\"\nendpoint = \"http://far\"",
+            "[artifacts]\nurl = \"s3://b\"\naccess_key_id = \"id\"",
+            "[artifacts]\nthreshold = 300000",
+            "[artifacts]\nmax = 1000",
         ] {
             assert!(Settings::merge(vec![defaults(), file(text)]).is_err(), "{text}");
         }

@@ -3,6 +3,8 @@
 //! What is given (flag, environment, file) is used as it is. Without it, a development server that runs here
 //! (`jobforge dev`) is used, with the login that fits what the command does.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 use jobforge_core::connect::connect;
 use tokio_postgres::Client;
@@ -31,6 +33,8 @@ pub(crate) struct Target {
     pub(crate) url: String,
     pub(crate) direct_url: Option<String>,
     tenant: Option<Uuid>,
+    /// Where the development server that runs here keeps its artifacts.
+    artifacts_dir: Option<PathBuf>,
 }
 
 impl Target {
@@ -41,6 +45,7 @@ impl Target {
                 url: url.clone(),
                 direct_url: config.direct_url.clone(),
                 tenant: config.tenant,
+                artifacts_dir: None,
             });
         }
         let dev = find_dev_file(config.data_dir.as_deref()).ok_or_else(|| {
@@ -57,7 +62,8 @@ impl Target {
         let url = dev.url_as(login)?;
         hide_password(&url);
         tracing::debug!(dir = %dev.dir().display(), login, "uses the development server");
-        Ok(Target { url, direct_url: None, tenant: config.tenant.or(Some(tenant_id)) })
+        let tenant = config.tenant.or(Some(tenant_id));
+        Ok(Target { url, direct_url: None, tenant, artifacts_dir: Some(dev.artifacts_dir()) })
     }
 
     /// Connects; the connection ends with the client.
@@ -65,6 +71,11 @@ impl Target {
         let (client, connection) = connect(&self.url).await?;
         tokio::spawn(connection);
         Ok(client)
+    }
+
+    /// Where artifacts are unless the settings say it.
+    pub(crate) fn artifacts_dir(&self) -> Option<&Path> {
+        self.artifacts_dir.as_deref()
     }
 
     /// Whose jobs the command is about.

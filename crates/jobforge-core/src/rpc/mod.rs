@@ -4,10 +4,12 @@
 //! works behind a transaction pooler) and names its arguments. A tenant's call sets `app.tenant_id` in the
 //! same statement, for the rest of the transaction.
 
+mod artifact;
 mod bulk;
 mod cancel;
 mod claim;
 mod clock;
+mod collect;
 mod complete;
 mod connector_config;
 mod count;
@@ -51,6 +53,7 @@ mod tenant;
 mod wire;
 mod worker;
 
+pub use artifact::{announce_artifact, attach_artifact, hold_result};
 pub use bulk::{
     Bulk, BulkFilter, BulkKind, BulkResult, ResultsOf, get_bulk, list_bulk_results, list_bulks, start_bulk,
     step_bulk, undo_bulk,
@@ -60,6 +63,7 @@ pub use claim::{
     ClaimRequest, Claimed, ClaimedJob, PreparedClaim, claim_jobs, claim_prepared, prepare_claim,
 };
 pub use clock::clock;
+pub use collect::{Doomed, collect_artifacts, confirm_artifacts};
 pub use complete::{Completion, complete_job, complete_jobs};
 pub use connector_config::{
     ConnectorChange, ConnectorConfig, ConnectorSecret, FoundConfig, SecretKind, StoredSecret,

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::job::Payload;
 use super::payload;
+use crate::artifact::ArtifactRef;
 use crate::error::{Code, Error};
 
 /// A job to be made. What is `None` comes from the type's definition.
@@ -212,7 +213,8 @@ impl NewJob {
         if texts.into_iter().flatten().chain(&self.tags).any(|text| text.contains('\0')) {
             return Some(Refusal { code: Code::InvalidArgument, reason: "text_nul".to_owned() });
         }
-        let reason = payload::problem(self.payload.get(), payload::MAX_PAYLOAD)?;
+        let malformed = || ArtifactRef::in_payload(&self.payload).err().map(|_| "artifact_malformed");
+        let reason = payload::problem(self.payload.get(), payload::MAX_PAYLOAD).or_else(malformed)?;
         Some(Refusal { code: Code::PayloadInvalid, reason: reason.to_owned() })
     }
 }

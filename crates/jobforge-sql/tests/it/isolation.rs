@@ -4,6 +4,7 @@
 //! `isolation_mutants` each fault put into the SQL must turn at least one probe red. So a probe must not rest on what
 //! another left behind: each works in a queue of its own.
 
+mod artifacts;
 mod bound_workers;
 mod catalogue;
 mod connectors;
@@ -73,6 +74,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("bound workers", bound_workers::PROBES),
     ("fences", fences::PROBES),
     ("payloads", payloads::PROBES),
+    ("artifacts", artifacts::PROBES),
     ("explanations", explanations::PROBES),
     ("postgrest", postgrest::PROBES),
     ("service", service::PROBES),
@@ -147,7 +149,8 @@ impl Site {
               (select jsonb_agg(c) from jobforge.lease_claims c where c.lease_id = $2),
               (select jsonb_agg(l) from jobforge.leases l where l.id = $2),
               (select jsonb_agg(e) from jobforge.attempt_exits e where e.job_id = $1),
-              (select jsonb_agg(c order by c.tenant_id) from jobforge.connector_configs c where c.name = 'reports'))";
+              (select jsonb_agg(c order by c.tenant_id) from jobforge.connector_configs c where c.name = 'reports'),
+              (select jsonb_agg(h) from jobforge.job_artifacts h where h.job_id = $1))";
         let row = self.admin.query_one(sql, &[&job.id, &job.lease_id]).await.map_err(|e| told(&e))?;
         Ok(json!({ "stored": row.get::<_, serde_json::Value>(0) }))
     }
@@ -203,6 +206,7 @@ all_green! {
     a_stale_report_changes_nothing => "fences",
     payloads_come_back_as_they_went_in => "payloads",
     connectors_are_a_tenants_own => "connectors",
+    objects_belong_to_their_tenant => "artifacts",
     explanations_tell_nothing_of_others => "explanations",
     behind_postgrest_the_tenant_is_the_tokens => "postgrest",
     those_who_may_are_served => "service",

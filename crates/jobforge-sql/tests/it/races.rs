@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the story, wherever it is")]
 
+mod artifacts;
 mod claims;
 mod concurrency_keys;
 mod deaths;

@@ -95,7 +95,7 @@ async fn measure(config: &Config, args: &BenchArgs) -> Result<Vec<Figure>> {
     })
     .await?;
     let target = Target::resolve(config, Purpose::Work)?;
-    let settings = worker_config(config, &target, Some(vec![QUEUE.to_owned()]), Some(args.slots));
+    let settings = worker_config(config, &target, Some(vec![QUEUE.to_owned()]), Some(args.slots))?;
     let drained = timed("drain", args.jobs, &client, drain(settings, args.jobs)).await?;
     Ok(vec![bulk, drained])
 }

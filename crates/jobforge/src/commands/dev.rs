@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use jobforge_connectors::egress::{EgressSettings, parse_nets};
+use jobforge_core::Artifacts;
 use jobforge_core::migrate::Report;
 use jobforge_scheduler::{Scheduler, SchedulerConfig, SchedulerHandle};
 use jobforge_worker::{WorkerConfig, WorkerHandle};
@@ -44,11 +46,15 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     let config = Config { pg_bin: args.pg_bin.or_else(|| config.pg_bin.clone()), ..config.clone() };
     let ground = Ground::prepare(&config, args.data_dir).await?;
     let (urls, report) = roles::prepare(&ground.server.access, &logins(&ground.home)?).await?;
-    let scheduler = Scheduler::start(scheduler_settings(&config, &urls, &ground)).await?;
+    let store: Option<Arc<dyn Artifacts>> =
+        config.artifacts.open(Some(&ground.home.artifacts_dir()))?.map(|store| store as _);
+    let settings = scheduler_settings(&config, &urls, &ground);
+    let scheduler = Scheduler::start(SchedulerConfig { artifacts: store.clone(), ..settings }).await?;
     // Completions before their partition exists would go to the default one, and keep it from being made.
     let _ = tokio::time::timeout(SETTLE, scheduler.settled()).await;
     programs.define(&urls.operator).await?;
-    let worker = handlers::worker(worker_settings(&config, &urls), &egress_settings(&config)?, &programs)?;
+    let settings = WorkerConfig { artifacts: store, ..worker_settings(&config, &urls) };
+    let worker = handlers::worker(settings, &egress_settings(&config)?, &programs)?;
     let worker = worker.start().await?;
     ground.home.announce(&DevFile {
         url: None,

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use jiff::Timestamp;
+use jobforge_artifacts::{Artifacts, EnqueueError, Stowed, enqueue_stowed, stow};
 use jobforge_core::rpc::{enqueue_job, enqueue_jobs, validate_job};
 use jobforge_core::{Enqueued, Error, NewJob, Payload};
 use serde_json::json;
@@ -26,18 +27,24 @@ pub(crate) async fn run(config: &Config, args: EnqueueArgs, output: Output) -> R
     let tenant = target.tenant()?;
     let count = args.count;
     let job = new_job(args)?;
-    let client = target.connect().await?;
+    let store = config.artifacts.open(target.artifacts_dir())?;
+    let mut client = target.connect().await?;
     validate_job(&client, &job).await?;
-    if count > 1 {
-        let ids = enqueue_many(&client, tenant, &job, count).await?;
-        let json = json!({ "count": ids.len(), "ids": ids });
-        output.answer(&json, || format!("enqueued {} jobs of {}", ids.len(), job.job_type))?;
-    } else {
-        let made = enqueue_job(&client, tenant, &job).await?;
-        let json = json!({
-            "id": made.id, "status": made.status, "existing": made.existing, "run_at": made.run_at,
-        });
-        output.answer(&json, || sentence(&job, &made))?;
+    match store.filter(|store| job.payload.get().len() > store.threshold()) {
+        Some(store) => {
+            let job_type = job.job_type.clone();
+            let stowed = stow(&client, &*store, tenant, job).await.map_err(of_core)?;
+            let made = enqueue_large(&mut client, tenant, &stowed, count).await?;
+            tell(&job_type, &made, output)?;
+        }
+        None if count > 1 => {
+            let ids = enqueue_many(&client, tenant, &job, count).await?;
+            tell_many(&job.job_type, &ids, output)?;
+        }
+        None => {
+            let made = enqueue_job(&client, tenant, &job).await?;
+            tell(&job.job_type, &[made], output)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -98,12 +105,45 @@ async fn enqueue_many(client: &Client, tenant: Uuid, job: &NewJob, count: u32) -
     Ok(ids)
 }
 
-fn sentence(job: &NewJob, made: &Enqueued) -> String {
-    if made.existing {
-        return format!("{} is there already: {} ({})", job.job_type, made.id, made.status);
+/// One by one: each holds the object that all of them name.
+async fn enqueue_large(
+    client: &mut Client,
+    tenant: Uuid,
+    stowed: &Stowed,
+    count: u32,
+) -> Result<Vec<Enqueued>> {
+    let mut made = Vec::new();
+    for _ in 0..count {
+        let transaction = client.transaction().await?;
+        made.push(enqueue_stowed(&transaction, tenant, stowed).await.map_err(of_core)?);
+        transaction.commit().await?;
     }
-    match job.run_at {
-        Some(_) => format!("enqueued {}: {} (runs at {})", job.job_type, made.id, local(made.run_at)),
-        None => format!("enqueued {}: {}", job.job_type, made.id),
+    Ok(made)
+}
+
+/// What the database said is told with its code.
+fn of_core(error: EnqueueError) -> anyhow::Error {
+    match error {
+        EnqueueError::Core(error) => error.into(),
+        other => other.into(),
     }
+}
+
+fn tell(job_type: &str, made: &[Enqueued], output: Output) -> Result<()> {
+    let [one] = made else {
+        return tell_many(job_type, &made.iter().map(|made| made.id).collect::<Vec<_>>(), output);
+    };
+    let json = json!({
+        "id": one.id, "status": one.status, "existing": one.existing, "run_at": one.run_at,
+    });
+    output.answer(&json, || match (one.existing, one.run_at > Timestamp::now()) {
+        (true, _) => format!("{job_type} is there already: {} ({})", one.id, one.status),
+        (false, true) => format!("enqueued {job_type}: {} (runs at {})", one.id, local(one.run_at)),
+        (false, false) => format!("enqueued {job_type}: {}", one.id),
+    })
+}
+
+fn tell_many(job_type: &str, ids: &[Uuid], output: Output) -> Result<()> {
+    let json = json!({ "count": ids.len(), "ids": ids });
+    output.answer(&json, || format!("enqueued {} jobs of {job_type}", ids.len()))
 }

@@ -7,13 +7,14 @@ use jiff::Timestamp;
 use jobforge_core::rpc::{
     cancel_job, explain_job, get_job, job_summary, list_attempts, list_jobs, retry_job,
 };
-use jobforge_core::{Attempt, Flow, Job, JobFilter, JobSummary, Reason, Summary};
+use jobforge_core::{ArtifactRef, Attempt, Flow, Job, JobFilter, JobSummary, Payload, Reason, Summary};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::cli::{JobsAction, JobsArgs, JobsListArgs};
+use crate::commands::result;
 use crate::config::Config;
 use crate::output::{Output, local, per_second, span, table};
 use crate::target::{Purpose, Target};
@@ -34,6 +35,10 @@ pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Resu
             })?;
         }
         JobsAction::Show { id } => show_job(&client, tenant, id, output).await?,
+        JobsAction::Result { id, out } => {
+            let asked = result::Asked { tenant, id, out };
+            result::run(config, &target, &client, asked, output).await?;
+        }
         JobsAction::Explain { id } => {
             let reasons = explain_job(&client, tenant, id).await?;
             output.answer(&reasons, || explain(&reasons))?;
@@ -139,8 +144,8 @@ fn show(job: &Job, attempts: &[Attempt]) -> String {
     fact("dedupe key", job.dedupe_key.clone());
     fact("concurrency key", job.concurrency_key.clone());
     fact("correlation", job.correlation_id.clone());
-    fact("payload", Some(job.payload.get().to_owned()));
-    fact("result", job.result.as_ref().map(|result| result.get().to_owned()));
+    fact("payload", Some(content(&job.payload)));
+    fact("result", job.result.as_ref().map(content));
     fact("error", job.error.clone());
     if !attempts.is_empty() {
         lines.push(String::new());
@@ -148,6 +153,14 @@ fn show(job: &Job, attempts: &[Attempt]) -> String {
     }
     lines.extend(attempts.iter().flat_map(attempt));
     lines.join("\n")
+}
+
+/// A payload or result, or where it is.
+fn content(json: &Payload) -> String {
+    match ArtifactRef::in_row(json) {
+        Ok(Some(artifact)) => format!("{} bytes in the artifact store ({})", artifact.bytes(), artifact.id()),
+        _ => json.get().to_owned(),
+    }
 }
 
 fn explain(reasons: &[Reason]) -> String {

@@ -14,7 +14,9 @@ use crate::target::{Purpose, Target};
 pub(crate) async fn run(config: &Config) -> Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let target = Target::resolve(config, Purpose::Operate)?;
-    let scheduler = Scheduler::start(scheduler_config(config, &target.url)).await?;
+    let artifacts = config.artifacts.open(target.artifacts_dir())?.map(|store| store as _);
+    let settings = SchedulerConfig { artifacts, ..scheduler_config(config, &target.url) };
+    let scheduler = Scheduler::start(settings).await?;
     tracing::info!("the scheduler is ready");
     signals.next().await;
     tracing::info!("the scheduler stops");

@@ -17,7 +17,7 @@ pub(crate) async fn run(config: &Config, args: &TickArgs, output: Output) -> Res
     let target = Target::resolve(config, Purpose::Work)?;
     let programs = Programs::load(config.worker.commands_file.as_deref())?;
     let limit = usize::try_from(args.limit)?;
-    let settings = worker_config(config, &target, args.queues.clone(), None);
+    let settings = worker_config(config, &target, args.queues.clone(), None)?;
     let stats = handlers::worker(settings, &config.egress.settings()?, &programs)?.run_once(limit).await?;
     let json = json!({
         "claimed": stats.claimed, "completed": stats.completed, "failed": stats.failed,

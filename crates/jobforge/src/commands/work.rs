@@ -16,7 +16,7 @@ use crate::target::{Purpose, Target};
 pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Result<ExitCode> {
     let programs = Programs::load(args.commands.as_deref().or(config.worker.commands_file.as_deref()))?;
     let mut signals = Signals::listen()?;
-    let settings = worker_config(config, &Target::resolve(config, Purpose::Work)?, args.queues, args.slots);
+    let settings = worker_config(config, &Target::resolve(config, Purpose::Work)?, args.queues, args.slots)?;
     tracing::info!(queues = settings.queues.join(","), slots = settings.slots, "the worker starts");
     let worker = handlers::worker(settings, &config.egress.settings()?, &programs)?.start().await?;
     tracing::info!(worker_id = worker.worker_id(), "the worker is ready");
@@ -50,14 +50,16 @@ pub(crate) fn worker_config(
     target: &Target,
     queues: Option<Vec<String>>,
     slots: Option<usize>,
-) -> WorkerConfig {
-    WorkerConfig {
+) -> Result<WorkerConfig> {
+    let artifacts = config.artifacts.open(target.artifacts_dir())?;
+    Ok(WorkerConfig {
         database_url: target.url.clone(),
         direct_url: target.direct_url.clone(),
         queues: queues.unwrap_or_else(|| config.worker.queues.clone()),
         slots: slots.unwrap_or(config.worker.slots),
         lease_seconds: config.worker.lease_seconds,
         grace_seconds: config.worker.grace_seconds,
+        artifacts: artifacts.map(|store| store as _),
         ..WorkerConfig::default()
-    }
+    })
 }

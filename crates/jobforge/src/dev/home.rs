@@ -1,6 +1,6 @@
 //! The directory a development server lives in: one server at a time, its files readable by its owner only.
 //!
-//! `postgres/` is the private Postgres, `logins.json` the passwords, `dev.json` how to reach it while it runs.
+//! `postgres/` is the private Postgres, `artifacts/` has large payloads and results, `logins.json` the passwords, `dev.json` how to reach it while it runs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -60,6 +60,11 @@ impl DevHome {
     /// Where the private Postgres lives.
     pub(crate) fn postgres_dir(&self) -> PathBuf {
         self.dir.join("postgres")
+    }
+
+    /// Where large payloads and results are.
+    pub(crate) fn artifacts_dir(&self) -> PathBuf {
+        self.dir.join("artifacts")
     }
 
     pub(crate) fn dev_file(&self) -> PathBuf {

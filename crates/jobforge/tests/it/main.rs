@@ -1,6 +1,7 @@
 //! The executable from outside: what a person or a script sees of it.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
+mod artifacts;
 mod commands;
 mod config;
 mod connector_configs;

@@ -15,6 +15,8 @@ const KEY_FORM: &[&str] = &["canonical", "dedupe_key"];
 
 /// For one tenant, under row-level security.
 const TENANT: &[&str] = &[
+    "announce_artifact",
+    "attach_artifact",
     "cancel_job",
     "delete_connector_config",
     "enable_connector_config",
@@ -59,6 +61,7 @@ const WORK: &[&str] = &[
     "fail_jobs",
     "find_connector_config",
     "heartbeat",
+    "hold_result",
     "look",
     "register_worker",
     "release_jobs",
@@ -73,6 +76,8 @@ const WORK: &[&str] = &[
 /// The system's own.
 const OPERATE: &[&str] = &[
     "bind_login",
+    "collect_artifacts",
+    "confirm_artifacts",
     "lead",
     "list_definitions",
     "list_forgotten_pauses",

@@ -32,6 +32,7 @@ pub(crate) enum Report {
     Progress,
     Log,
     Exit,
+    Hold,
     Snooze,
     Release,
     FindConfig,
@@ -41,7 +42,7 @@ pub(crate) enum Report {
 }
 
 impl Report {
-    pub(crate) const ALL: [Report; 14] = [
+    pub(crate) const ALL: [Report; 15] = [
         Report::Complete,
         Report::CompleteBatch,
         Report::Fail,
@@ -50,6 +51,7 @@ impl Report {
         Report::Progress,
         Report::Log,
         Report::Exit,
+        Report::Hold,
         Report::Snooze,
         Report::Release,
         Report::FindConfig,
@@ -77,6 +79,9 @@ impl Report {
             Report::Progress => "jobforge.report_progress($1, $2, $3, $4, 50) as r(verdict)",
             Report::Log => "jobforge.append_log($1, $2, $3, $4, '{info}', '{line}') as r(verdict)",
             Report::Exit => "jobforge.report_exit($1, $2, $3, $4, 4711, 0, null, 'out', 'err') as r(verdict)",
+            Report::Hold => {
+                "jobforge.hold_result($1, $2, $3, $4, 'sha256:' || repeat('f', 64), 7) as r(verdict)"
+            }
             Report::Snooze => "jobforge.snooze_job($1, $2, $3, $4, 60) as r(verdict)",
             Report::Release => {
                 "jobforge.release_jobs($1, array[$2::uuid], array[$3::uuid], array[$4::integer]) as r(at, verdict)"

@@ -23,6 +23,8 @@ pub(crate) const TENANT_TABLES: [&str; 14] = [
     "tenant_stats",
     "connector_configs",
     "connector_secrets",
+    "artifacts",
+    "job_artifacts",
 ];
 
 /// Those of them that a tenant's login may read without a function.
@@ -39,10 +41,15 @@ pub(crate) const READABLE: [&str; 12] = [
     "bulk_operations",
     "bulk_results",
     "tenant_stats",
+    "artifacts",
+    "job_artifacts",
 ];
 
 /// The id of each tenant's row: the same in both, so that only the tenant tells them apart.
 pub(crate) const STORED: &str = "01900000-0000-7000-8000-000000000001";
+
+/// An object of each tenant, of the same name.
+const OBJECT: &str = "sha256:00000000000000000000000000000000000000000000000000000000000000aa";
 
 /// One row of each tenant in each of them; twice is as good as once. The job is blocked, so that no claim takes it.
 pub(crate) async fn store_rows(site: &Site) -> Verdict {
@@ -90,7 +97,10 @@ pub(crate) async fn store_rows(site: &Site) -> Verdict {
              insert into jobforge.connector_configs (tenant_id, name, created_at, updated_at, updated_by)
              values ('{tenant}', 'stored', now(), now(), 'nobody') on conflict do nothing;
              insert into jobforge.connector_secrets (tenant_id, config, name, env, updated_at)
-             values ('{tenant}', 'stored', 'token', 'JOBFORGE_SECRET_STORED', now()) on conflict do nothing;"
+             values ('{tenant}', 'stored', 'token', 'JOBFORGE_SECRET_STORED', now()) on conflict do nothing;
+             insert into jobforge.artifacts (tenant_id, ref, announced_at) values ('{tenant}', '{OBJECT}', now()) on conflict do nothing;
+             insert into jobforge.job_artifacts (tenant_id, job_id, kind, ref, bytes, created_at)
+             values ('{tenant}', '{STORED}', 'payload', '{OBJECT}', 1, now()) on conflict do nothing;"
         ));
     }
     works("store rows of both tenants", site.admin.batch_execute(&sql).await)

@@ -202,6 +202,27 @@ pub(crate) const POLICIES: &[Mutant] = &[
 /// In what makes a report count.
 pub(crate) const FENCES: &[Mutant] = &[
     Mutant {
+        name: "a result is held without its token",
+        file: "57_artifact_upkeep.sql",
+        from: "  perform jobforge.hold_job(p_lease_id, p_tenant_id, p_job_id, p_fence, v_now);\n",
+        to: "",
+        caught_by: &["an_old_fence_is_refused", "a_zombie_is_refused_after_a_new_claim"],
+    },
+    Mutant {
+        name: "a job holds what nobody announced",
+        file: "57_artifact_upkeep.sql",
+        from: "  if v_doomed is null then",
+        to: "  if false then",
+        caught_by: &["a_job_holds_its_own_tenants_objects"],
+    },
+    Mutant {
+        name: "objects are collected though somebody holds them",
+        file: "57_artifact_upkeep.sql",
+        from: "where h.tenant_id = v_row.tenant_id and h.ref = v_row.ref) then",
+        to: "where false) then",
+        caught_by: &["results_are_held_and_objects_are_collected"],
+    },
+    Mutant {
         name: "completion does not compare the fence",
         file: "40_complete.sql",
         from: "and j.id = r.id and j.fence = r.fence\n      and j.lease_id",
