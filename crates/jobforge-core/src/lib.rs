@@ -6,12 +6,14 @@
 pub mod connect;
 pub mod dedupe;
 pub mod error;
+mod job_type;
 pub mod listen;
 pub mod migrate;
 pub mod preflight;
 pub mod rpc;
 
 pub use error::{Code, Error};
+pub use job_type::JobType;
 pub use rpc::{
     Attempt, AttemptEnd, Beat, Bulk, BulkFilter, BulkKind, BulkResult, Canceled, ClaimRequest, Claimed,
     ClaimedJob, Class, Clear, Completion, Cursor, DeadLetter, DeadLetterFilter, DeadLetterGroup,

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+#[cfg(feature = "amqp")]
+use crate::broker::Broker;
+
 /// Settings of one worker. The defaults are the fast and safe ones: nobody should need to tune.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
@@ -38,6 +41,12 @@ pub struct WorkerConfig {
     pub call_timeout: Duration,
     /// Shown with the worker in the registry: a JSON object.
     pub metadata: serde_json::Value,
+    /// Where hints come from beside those of Postgres. They only shorten the way to a job.
+    #[cfg(feature = "amqp")]
+    pub broker: Option<Broker>,
+    /// How often a worker that hears no notifications looks for work; for tests, which must tell a look from a hint.
+    #[doc(hidden)]
+    pub look: Duration,
     /// Where tests hold the worker; off in production.
     #[doc(hidden)]
     pub faults: Faults,
@@ -60,6 +69,9 @@ impl Default for WorkerConfig {
             report_delay: Duration::from_millis(5),
             call_timeout: Duration::from_secs(5),
             metadata: serde_json::Value::Object(serde_json::Map::new()),
+            #[cfg(feature = "amqp")]
+            broker: None,
+            look: Duration::from_secs(1),
             faults: Faults::default(),
         }
     }

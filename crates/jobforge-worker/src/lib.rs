@@ -24,6 +24,8 @@
 //! the leases alive from a thread of its own, and `sleep` waits when there is no work. Each of them may lose
 //! its connection at any time; the lease and the job's fence make whatever they repeat harmless.
 
+#[cfg(feature = "amqp")]
+mod broker;
 mod buffer;
 mod bundle;
 mod config;
@@ -34,6 +36,7 @@ mod handler;
 mod heartbeat;
 mod holdings;
 mod job;
+mod journal;
 mod link;
 mod listener;
 mod notes;
@@ -44,13 +47,18 @@ mod runner;
 mod sleep;
 mod stats;
 mod supervise;
+pub mod testing;
 mod worker;
 
+#[cfg(feature = "amqp")]
+pub use broker::{Broker, BrokerError, Publisher};
 pub use config::WorkerConfig;
 #[doc(hidden)]
 pub use config::{FaultHook, Faults};
 pub use context::Context;
-pub use jobforge_core::Level;
+pub use handler::Handler;
+pub use jobforge_core::{JobType, Level};
+pub use journal::{End, Ended};
 pub use outcome::{Exit, HandlerError, HandlerResult, Outcome};
 pub use stats::Stats;
-pub use worker::{Worker, WorkerBuilder, WorkerError, WorkerHandle};
+pub use worker::{Running, Worker, WorkerBuilder, WorkerError, WorkerHandle};
