@@ -47,13 +47,13 @@ pub(crate) async fn supervise(parts: Parts) {
     for _ in 0..engine.config.slots {
         slots.spawn(slot(engine.clone()));
     }
-    // It ends with this function, and its connection with it.
-    let _hints = hints(&engine);
+    let mut hints = hints(&engine);
     let mut claiming = JoinSet::new();
     claiming.spawn(claimer.run());
 
     let claimer = claiming.join_next().await;
     engine.buffer.seal();
+    hints.shutdown().await;
     drain(&engine, &mut slots).await;
     report_all(&engine, &mut reporter).await;
     if let Some(Ok(claimer)) = claimer {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jobforge_core::{Definition, Payload};
 use jobforge_worker::{
-    Context, HandlerError, HandlerResult, Level, Outcome, Worker, WorkerConfig, WorkerError,
+    Context, HandlerError, HandlerResult, Level, Outcome, Worker, WorkerBuilder, WorkerConfig, WorkerError,
 };
 use serde::Deserialize;
 use uuid::{Uuid, uuid};
@@ -14,13 +14,17 @@ pub(crate) const TENANT: Uuid = uuid!("d0000000-0000-4000-8000-000000000001");
 
 /// A worker that runs the demo types.
 pub(crate) fn worker(config: WorkerConfig) -> Result<Worker, WorkerError> {
+    builder(config).build()
+}
+
+/// The same, to be restricted to some of its types.
+pub(crate) fn builder(config: WorkerConfig) -> WorkerBuilder {
     Worker::builder(config)
         .handle("demo.echo", echo)
         .handle("demo.sleep", sleep)
         .handle("demo.flaky", flaky)
         .handle("demo.fail", fail)
         .handle("demo.progress", progress)
-        .build()
 }
 
 /// The demo types as the database should know them.

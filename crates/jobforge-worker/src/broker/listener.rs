@@ -1,7 +1,7 @@
 //! The worker's side: a queue of its own on the broker, and what comes in it wakes the claim loop.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -82,11 +82,10 @@ impl Subscription {
 
     /// Wakes the claim loop for what comes, until the broker is away.
     async fn heed(mut self, engine: &Engine) -> Away {
-        let connected = &engine.counters.broker_connected;
-        connected.store(true, Ordering::Release);
+        let _connected = Connected::say(&engine.counters.broker_connected);
         // What was said before nobody heard.
         let (mut hinted, mut wake_at) = (true, Instant::now());
-        let away = loop {
+        loop {
             tokio::select! {
                 biased;
                 () = sleep_until(wake_at.into()), if hinted => {
@@ -95,12 +94,26 @@ impl Subscription {
                 }
                 delivery = self.consumer.next() => match receive(engine, delivery).await {
                     Ok(hint) => hinted |= hint,
-                    Err(away) => break away,
+                    Err(away) => return away,
                 },
             }
-        };
-        connected.store(false, Ordering::Release);
-        away
+        }
+    }
+}
+
+/// Says that hints arrive as long as it lives: a worker that stops drops it in the middle.
+struct Connected<'a>(&'a AtomicBool);
+
+impl Connected<'_> {
+    fn say(connected: &AtomicBool) -> Connected<'_> {
+        connected.store(true, Ordering::Release);
+        Connected(connected)
+    }
+}
+
+impl Drop for Connected<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -1,6 +1,9 @@
 //! Stories of the worker, on a real Postgres, as the login roles of production.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
+#[cfg(feature = "amqp")]
+mod broker;
+mod examples;
 mod faults;
 mod leases;
 mod limits;
@@ -9,3 +12,4 @@ mod running;
 mod shutdown;
 mod sleeping;
 mod support;
+mod testing;

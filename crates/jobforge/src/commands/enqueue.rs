@@ -9,12 +9,14 @@ use indicatif::ProgressBar;
 use jiff::Timestamp;
 use jobforge_core::rpc::{enqueue_job, enqueue_jobs};
 use jobforge_core::{Enqueued, Error, NewJob, Payload};
+use jobforge_worker::Publisher;
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::cli::EnqueueArgs;
 use crate::config::Config;
+use crate::failure::Usage;
 use crate::output::{Output, local, watched};
 use crate::target::{Purpose, Target};
 
@@ -25,20 +27,39 @@ pub(crate) async fn run(config: &Config, args: EnqueueArgs, output: Output) -> R
     let target = Target::resolve(config, Purpose::Produce)?;
     let tenant = target.tenant()?;
     let count = args.count;
+    let publisher = publisher(config, args.hint)?;
     let job = new_job(args)?;
     let client = target.connect().await?;
-    if count > 1 {
+    let new = if count > 1 {
         let ids = enqueue_many(&client, tenant, &job, count).await?;
         let json = json!({ "count": ids.len(), "ids": ids });
         output.answer(&json, || format!("enqueued {} jobs of {}", ids.len(), job.job_type))?;
+        ids.first().copied()
     } else {
         let made = enqueue_job(&client, tenant, &job).await?;
         let json = json!({
             "id": made.id, "status": made.status, "existing": made.existing, "run_at": made.run_at,
         });
         output.answer(&json, || sentence(&job, &made))?;
+        (!made.existing).then_some(made.id)
+    };
+    // One message wakes every worker, however many jobs there are.
+    if let (Some(publisher), Some(id)) = (publisher, new) {
+        publisher.hint(id);
+        publisher.close().await;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who tells the workers, if somebody wants it.
+fn publisher(config: &Config, asked: bool) -> Result<Option<Publisher>> {
+    match config.broker.named()? {
+        Some(broker) if asked || config.broker.publish => Ok(Some(Publisher::start(broker))),
+        None if asked => {
+            Err(Usage::new("--hint needs a broker: set JOBFORGE_BROKER__URL or broker.url").into())
+        }
+        _ => Ok(None),
+    }
 }
 
 fn new_job(args: EnqueueArgs) -> Result<NewJob> {
