@@ -1,6 +1,7 @@
 //! The executable from outside: what a person or a script sees of it.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
+mod broker;
 mod config;
 mod dead;
 mod dev;
@@ -8,6 +9,7 @@ mod dev_server;
 mod doctor;
 mod doctor_checks;
 mod jobs;
+mod logs;
 mod migrate;
 mod operate;
 mod schedule;
