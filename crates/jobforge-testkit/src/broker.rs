@@ -76,6 +76,11 @@ impl Broker {
         format!("amqp://guest:guest@127.0.0.1:{}/%2f", self.ports.amqp)
     }
 
+    /// The port of that URL, also for a test that stands there itself while the broker is absent.
+    pub fn port(&self) -> u16 {
+        self.ports.amqp
+    }
+
     fn launch(&self) -> Child {
         let dir = |name: &str| self.dir.join(name);
         let output = fs::File::create(dir("output")).or_fail("make the log of a test broker");

@@ -21,7 +21,9 @@ pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Resu
     let mut signals = Signals::listen()?;
     let target = Target::resolve(config, Purpose::Work)?;
     let settings = worker_config(config, &target, args.queues, args.concurrency);
-    let settings = WorkerConfig { broker: config.broker.named()?, ..settings };
+    // Whoever only runs what is due waits for no hints.
+    let broker = if args.once { None } else { config.broker.named()? };
+    let settings = WorkerConfig { broker, ..settings };
     tracing::info!(queues = settings.queues.join(","), slots = settings.slots, "the worker starts");
     let worker = build(settings, args.types)?;
     let worker = if args.once { worker.start_once(usize::MAX).await? } else { worker.start().await? };

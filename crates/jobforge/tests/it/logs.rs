@@ -22,7 +22,8 @@ const NAMES: [&str; 11] = [
 
 /// Runs what is due; gives the log.
 fn work(db: &TestDb, args: &[&str], filter: &str) -> Ran {
-    let mut command = Cli::new(db, WORKER).command();
+    let cli = Cli::new(db, WORKER);
+    let mut command = cli.command();
     command.args(["work", "--once"]).args(args).env("JOBFORGE_LOG__FILTER", filter);
     Ran::of(command.output().unwrap())
 }
