@@ -16,7 +16,6 @@ use tokio::time::{sleep, sleep_until};
 
 use super::{Away, Broker, Hint, answered};
 use crate::engine::Engine;
-use crate::link::told;
 use crate::stats::Counters;
 
 /// How many messages are on their way at a time, and how many more wait at the broker: one hint is as good as
@@ -49,8 +48,8 @@ pub(crate) async fn hear_hints(engine: Arc<Engine>, broker: Broker) {
             Err(away) => away,
         };
         if !warned {
-            let (worker_id, error) = (engine.worker_id(), told(&away));
-            tracing::warn!(worker_id, %broker, error, "the broker is away: jobs are found without its hints");
+            let worker_id = engine.worker_id();
+            tracing::warn!(worker_id, %broker, error = %away, "the broker is away: jobs are found without its hints");
             warned = true;
         }
         sleep(backoff.next_delay()).await;

@@ -11,7 +11,6 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::{Away, Broker, Hint, answered};
-use crate::link::told;
 
 /// How many hints may wait for the broker. What comes then is dropped: those that wait wake the same workers.
 const MOST_WAITING: usize = 1024;
@@ -63,8 +62,7 @@ async fn publish(broker: Broker, mut inbox: mpsc::Receiver<Uuid>) {
                 open = None;
                 not_before = Some(Instant::now() + backoff.next_delay());
                 if !warned {
-                    let error = told(&away);
-                    tracing::warn!(%broker, error, "the broker is away: jobs are found without its hints");
+                    tracing::warn!(%broker, error = %away, "the broker is away: jobs are found without its hints");
                 }
                 warned = true;
             }
