@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lapin::options::ExchangeDeclareOptions;
 use lapin::types::{FieldTable, ShortString};
-use lapin::uri::AMQPUri;
+use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
@@ -40,6 +40,9 @@ pub enum BrokerError {
     /// The parser's own message may repeat the URL, and so its password.
     #[error("the broker's URL is not of the form amqp://user:password@host:port/vhost")]
     Url,
+    /// The client is built without TLS, and must not send a password in the clear where somebody asked for it.
+    #[error("amqps:// is not supported: reach the broker by amqp:// over a private network or a tunnel")]
+    Tls,
     /// AMQP knows no longer names, and the empty one has a meaning of its own.
     #[error("the broker's {0} must have 1 to 255 bytes")]
     Name(&'static str),
@@ -51,9 +54,12 @@ impl Broker {
     /// The routing key unless told otherwise.
     pub const ROUTING_KEY: &'static str = "jobs.trigger";
 
-    /// The broker at `amqp://user:password@host:port/vhost`, or `amqps://` for TLS.
+    /// The broker at `amqp://user:password@host:port/vhost`.
     pub fn new(url: &str) -> Result<Broker, BrokerError> {
         let mut uri: AMQPUri = url.parse().map_err(|_| BrokerError::Url)?;
+        if uri.scheme == AMQPScheme::AMQPS {
+            return Err(BrokerError::Tls);
+        }
         uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
         Ok(Broker { uri, exchange: Broker::EXCHANGE.into(), routing_key: Broker::ROUTING_KEY.into() })
     }
@@ -135,6 +141,11 @@ mod tests {
             assert_eq!(error, BrokerError::Url, "{url}");
             assert!(!error.to_string().contains("secret"));
         }
+    }
+
+    #[test]
+    fn tls_is_refused_rather_than_left_out() {
+        assert_eq!(Broker::new("amqps://a:secret@b").unwrap_err(), BrokerError::Tls);
     }
 
     #[test]
