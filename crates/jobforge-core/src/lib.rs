@@ -7,6 +7,7 @@ pub mod artifact;
 pub mod connect;
 pub mod dedupe;
 pub mod error;
+mod job_type;
 pub mod listen;
 pub mod migrate;
 pub mod preflight;
@@ -15,7 +16,15 @@ pub mod schema;
 
 pub use artifact::{Artifact, ArtifactError, ArtifactId, ArtifactRef, Artifacts};
 pub use error::{Code, Error};
+pub use job_type::JobType;
 pub use rpc::{
     Attempt, AttemptEnd, Beat, Bulk, BulkFilter, BulkKind, BulkResult, Canceled, ClaimRequest, Claimed,
-    ClaimedJob, Class, Clear, Completion, ConnectorChange, ConnectorConfig, ConnectorSecret, CountBounds, Counted, Cursor, DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage, Definition, DefinitionRules, Doomed, Enqueued, Failed, Failure, Flow, FlowCount, FlowStep, FoundConfig, Hold, Job, JobCount, JobFilter, JobGroup, JobRef, JobSummary, Leadership, Level, ListedDefinition, ListedTenant, Locator, LogLine, Look, NewJob, NewPause, Page, Partitioned, Pause, PauseKind, Payload, Period, Point, ProgramExit, Pruned, QueueSummary, Reaped, Reason, Redrive, RedriveAnswer, RedriveRow, Redriven, Refusal, Registration, Rescheduled, ResultsOf, Retried, SealedSecret, SecretKind, SeriesRequest, Server, StoredSecret, Summary, SystemState, Tenant, Verdict, Worker,
+    ClaimedJob, Class, Clear, Completion, ConnectorChange, ConnectorConfig, ConnectorSecret, CountBounds,
+    Counted, Cursor, DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage, Definition,
+    DefinitionRules, Doomed, Enqueued, Failed, Failure, Flow, FlowCount, FlowStep, FoundConfig, Hold, Job,
+    JobCount, JobFilter, JobGroup, JobRef, JobSummary, Leadership, Level, ListedDefinition, ListedTenant,
+    Locator, LogLine, Look, NewJob, NewPause, Page, Partitioned, Pause, PauseKind, Payload, Period, Point,
+    ProgramExit, Pruned, QueueSummary, Reaped, Reason, Redrive, RedriveAnswer, RedriveRow, Redriven, Refusal,
+    Registration, Rescheduled, ResultsOf, Retried, SealedSecret, SecretKind, SeriesRequest, Server,
+    StoredSecret, Summary, SystemState, Tenant, Verdict, Worker,
 };

@@ -1,5 +1,5 @@
 //! What JobForge's tests stand on: a database per test on a real Postgres, a settable clock, two-session
-//! stepping, a fault proxy and named points where code can be held or made to fail.
+//! stepping, a fault proxy, a RabbitMQ and named points where code can be held or made to fail.
 //!
 //! All test processes of a checkout share one Postgres (`run.rs` tells how it lives and dies). A test takes a
 //! [`TestDb`]; a test that kills the server takes a [`PrivateCluster`].
@@ -8,6 +8,7 @@
 //! better with such an error. Roles belong to the whole Postgres, not to a database, so a test that
 //! makes or changes a role needs a name of its own for it.
 
+mod broker;
 mod clock;
 mod db;
 mod fault_points;
@@ -21,6 +22,7 @@ mod shared_cluster;
 mod template;
 mod wire;
 
+pub use broker::Broker;
 pub use db::{TestDb, connect};
 pub use fault_points::{FaultInjected, FaultPoints};
 pub use installed::{

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use jobforge_core::{AttemptEnd, Class, Code, Completion, Error, Failure, JobRef, Verdict, rpc};
+use jobforge_core::{AttemptEnd, Class, Code, Completion, Error, Failed, Failure, JobRef, Verdict, rpc};
 use tokio_postgres::Client;
 
-use crate::engine::Finished;
+use crate::engine::{Engine, Finished};
 use crate::executor::Ending;
 use crate::job::{Job, Lease};
+use crate::journal::End;
 use crate::link::{told, within};
 use crate::stats::Counters;
 
@@ -55,7 +56,7 @@ pub(crate) struct Settled {
 pub(crate) struct Call<'a> {
     pub(crate) client: &'a Client,
     pub(crate) patience: Duration,
-    pub(crate) counters: &'a Counters,
+    pub(crate) engine: &'a Engine,
 }
 
 impl Bundle {
@@ -70,7 +71,7 @@ impl Bundle {
         }
     }
 
-    pub(crate) fn add(&mut self, finished: Finished, counters: &Counters) {
+    pub(crate) fn add(&mut self, finished: Finished, engine: &Engine) {
         let Finished { job, ending, started } = finished;
         let entry = Entry { job, started };
         match ending {
@@ -86,13 +87,10 @@ impl Bundle {
             }
             Ending::Snooze(after) => self.snoozes.push(entry, after),
             Ending::Reported => {
-                Counters::add(&counters.completed, 1);
-                self.settled.settle(&entry);
+                Counters::add(&engine.counters.completed, 1);
+                self.settled.settle(&entry, &End::Reported, engine);
             }
-            Ending::Dropped => {
-                Counters::add(&counters.lost, 1);
-                self.settled.settle(&entry);
-            }
+            Ending::Dropped => self.settled.lose(&entry, engine),
         }
     }
 
@@ -105,12 +103,11 @@ impl Bundle {
     }
 
     /// Gives everything up: the lease is gone.
-    pub(crate) fn drop_all(&mut self, counters: &Counters) {
+    pub(crate) fn drop_all(&mut self, engine: &Engine) {
         let Bundle { completions, failures, releases, snoozes, .. } = self;
         let entries = [&mut completions.jobs, &mut failures.jobs, &mut releases.jobs, &mut snoozes.jobs];
         for entry in entries.into_iter().flat_map(|jobs| jobs.drain(..)) {
-            Counters::add(&counters.lost, 1);
-            self.settled.settle(&entry);
+            self.settled.lose(&entry, engine);
         }
         *self = Bundle { settled: std::mem::take(&mut self.settled), ..Bundle::new(self.lease.clone()) };
     }
@@ -135,8 +132,8 @@ impl Bundle {
         for ((entry, row), answer) in jobs.into_iter().zip(rows).zip(answer) {
             match answer {
                 Ok(Verdict::Done | Verdict::Already) => {
-                    Counters::add(&call.counters.completed, 1);
-                    self.settled.settle(&entry);
+                    Counters::add(&call.engine.counters.completed, 1);
+                    self.settled.settle(&entry, &End::Completed, call.engine);
                 }
                 Ok(Verdict::Invalid) if fits(&row) && entry.job.retry_report() => {
                     self.completions.push(entry, row);
@@ -148,7 +145,7 @@ impl Bundle {
                     );
                     self.failures.push(entry, failure);
                 }
-                Ok(verdict) => self.settled.stale(&entry, verdict, call.counters),
+                Ok(verdict) => self.settled.stale(&entry, verdict, call.engine),
                 Err(error) => {
                     let failure = refused(&row, &format!("the completion was refused: {}", told(&error)));
                     self.failures.push(entry, failure);
@@ -171,8 +168,8 @@ impl Bundle {
         for ((entry, after), answer) in jobs.into_iter().zip(rows).zip(answers) {
             match answer {
                 Ok(_) => {
-                    Counters::add(&call.counters.snoozed, 1);
-                    self.settled.settle(&entry);
+                    Counters::add(&call.engine.counters.snoozed, 1);
+                    self.settled.settle(&entry, &End::Snoozed, call.engine);
                 }
                 Err(error) if !spoils(&error) => {
                     self.snoozes.push(entry, after);
@@ -180,7 +177,7 @@ impl Bundle {
                 }
                 Err(error) => match error.code() {
                     Some(Code::LeaseLost | Code::NotFound) => {
-                        self.settled.stale(&entry, Verdict::Stale, call.counters);
+                        self.settled.stale(&entry, Verdict::Stale, call.engine);
                     }
                     code => {
                         let failure = unsnoozable(entry.job.job_ref(), code, &error);
@@ -199,15 +196,16 @@ impl Bundle {
             Err(error) if spoils(&error) => vec![Err(error)],
             answer => answer?.into_iter().map(Ok).collect(),
         };
-        rows.clear();
-        for (entry, answer) in std::mem::take(jobs).into_iter().zip(answer) {
+        let (jobs, rows) = (std::mem::take(jobs), std::mem::take(rows));
+        for ((entry, row), answer) in jobs.into_iter().zip(rows).zip(answer) {
             match answer {
-                Ok(Verdict::Done | Verdict::Already) => {
-                    Counters::add(&call.counters.failed, 1);
-                    self.settled.settle(&entry);
+                Ok(Failed { verdict: Verdict::Done | Verdict::Already, status, .. }) => {
+                    Counters::add(&call.engine.counters.failed, 1);
+                    let end = End::of_failure(status.as_deref(), row.error);
+                    self.settled.settle(&entry, &end, call.engine);
                 }
-                Ok(verdict) => self.settled.stale(&entry, verdict, call.counters),
-                Err(error) => self.leave_behind(&entry, &error),
+                Ok(failed) => self.settled.stale(&entry, failed.verdict, call.engine),
+                Err(error) => self.leave_behind(&entry, &error, call.engine),
             }
         }
         Ok(())
@@ -223,24 +221,26 @@ impl Bundle {
             }
             rows.clear();
             for entry in std::mem::take(jobs) {
-                self.leave_behind(&entry, &error);
+                self.leave_behind(&entry, &error, call.engine);
             }
             return Ok(());
         }
-        Counters::add(&call.counters.released, jobs.len());
+        Counters::add(&call.engine.counters.released, jobs.len());
         rows.clear();
-        std::mem::take(jobs).iter().for_each(|entry| self.settled.settle(entry));
+        for entry in std::mem::take(jobs) {
+            self.settled.settle(&entry, &End::Released, call.engine);
+        }
         Ok(())
     }
 
     /// A job about which nothing can be told stays on its lease in the database, and goes back when that is
     /// closed. Until then no beat may say that all of the lease's claims are accounted for.
-    fn leave_behind(&mut self, entry: &Entry, error: &Error) {
+    fn leave_behind(&mut self, entry: &Entry, error: &Error, engine: &Engine) {
         let job = entry.job.job_ref();
         tracing::error!(job_id = %job.id, tenant_id = %job.tenant_id, error = told(error), "a report was refused");
         self.lease.keep_claims();
         self.lease.retire();
-        self.settled.settle(entry);
+        self.settled.settle(entry, &End::Released, engine);
     }
 }
 
@@ -259,32 +259,33 @@ impl Call<'_> {
     ) -> Result<Vec<Result<Verdict, Error>>, Error> {
         let mut verdicts = Vec::new();
         for row in rows.chunks(1) {
-            verdicts.push(alone(self.complete(lease, row).await)?);
+            verdicts.push(alone(self.complete(lease, row).await, Verdict::Unknown)?);
         }
         Ok(verdicts)
     }
 
-    async fn fail(&self, lease: &Lease, rows: &[Failure]) -> Result<Vec<Verdict>, Error> {
+    async fn fail(&self, lease: &Lease, rows: &[Failure]) -> Result<Vec<Failed>, Error> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let failed = within(self.patience, "fail_jobs", rpc::fail_jobs(self.client, lease.id, rows)).await?;
-        Ok(failed.iter().map(|failed| failed.verdict).collect())
+        within(self.patience, "fail_jobs", rpc::fail_jobs(self.client, lease.id, rows)).await
     }
 
-    async fn fail_each(&self, lease: &Lease, rows: &[Failure]) -> Result<Vec<Result<Verdict, Error>>, Error> {
+    async fn fail_each(&self, lease: &Lease, rows: &[Failure]) -> Result<Vec<Result<Failed, Error>>, Error> {
         let mut verdicts = Vec::new();
         for row in rows.chunks(1) {
-            verdicts.push(alone(self.fail(lease, row).await)?);
+            let unknown = Failed { verdict: Verdict::Unknown, status: None, run_at: None };
+            verdicts.push(alone(self.fail(lease, row).await, unknown)?);
         }
         Ok(verdicts)
     }
 }
 
-/// The answer to one row; only what is worth another try is an error of the whole.
-fn alone(answer: Result<Vec<Verdict>, Error>) -> Result<Result<Verdict, Error>, Error> {
+/// The answer to one row, or what stands for a missing one; only what is worth another try is an error of the
+/// whole.
+fn alone<T>(answer: Result<Vec<T>, Error>, missing: T) -> Result<Result<T, Error>, Error> {
     match answer {
-        Ok(verdicts) => Ok(Ok(verdicts.first().copied().unwrap_or(Verdict::Unknown))),
+        Ok(answers) => Ok(Ok(answers.into_iter().next().unwrap_or(missing))),
         Err(error) if !spoils(&error) => Err(error),
         Err(error) => Ok(Err(error)),
     }
@@ -302,17 +303,22 @@ impl<R> Batch<R> {
 }
 
 impl Settled {
-    fn settle(&mut self, entry: &Entry) {
+    fn settle(&mut self, entry: &Entry, end: &End, engine: &Engine) {
+        if entry.started {
+            engine.journal.ended(&entry.job, end);
+        }
         entry.job.settle();
         self.started += usize::from(entry.started);
     }
 
-    fn stale(&mut self, entry: &Entry, verdict: Verdict, counters: &Counters) {
-        let job = entry.job.job_ref();
-        tracing::warn!(job_id = %job.id, tenant_id = %job.tenant_id, attempt_no = job.fence, ?verdict,
-            "an outcome came too late and was dropped");
-        Counters::add(&counters.lost, 1);
-        self.settle(entry);
+    fn lose(&mut self, entry: &Entry, engine: &Engine) {
+        Counters::add(&engine.counters.lost, 1);
+        self.settle(entry, &End::Lost, engine);
+    }
+
+    fn stale(&mut self, entry: &Entry, verdict: Verdict, engine: &Engine) {
+        tracing::debug!(job_id = %entry.job.job_ref().id, ?verdict, "an outcome came too late");
+        self.lose(entry, engine);
     }
 }
 

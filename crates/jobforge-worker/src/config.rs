@@ -9,6 +9,9 @@ use jobforge_core::Artifacts;
 
 use crate::redact::Secrets;
 
+#[cfg(feature = "amqp")]
+use crate::broker::Broker;
+
 /// Settings of one worker. The defaults are the fast and safe ones: nobody should need to tune.
 #[derive(Clone)]
 pub struct WorkerConfig {
@@ -46,6 +49,12 @@ pub struct WorkerConfig {
     /// Where payloads and results are that are too large for a row. Without it such payloads cannot be had, and
     /// results are at most 1 MiB.
     pub artifacts: Option<Arc<dyn Artifacts>>,
+    /// Where hints come from beside those of Postgres. They only shorten the way to a job.
+    #[cfg(feature = "amqp")]
+    pub broker: Option<Broker>,
+    /// How often a worker that hears no notifications looks for work; for tests, which must tell a look from a hint.
+    #[doc(hidden)]
+    pub look: Duration,
     /// Where tests hold the worker; off in production.
     #[doc(hidden)]
     pub faults: Faults,
@@ -70,6 +79,9 @@ impl Default for WorkerConfig {
             metadata: serde_json::Value::Object(serde_json::Map::new()),
             secrets: Secrets::default(),
             artifacts: None,
+            #[cfg(feature = "amqp")]
+            broker: None,
+            look: Duration::from_secs(1),
             faults: Faults::default(),
         }
     }

@@ -16,6 +16,7 @@ use crate::executor::Ending;
 use crate::handler::Registry;
 use crate::holdings::Holdings;
 use crate::job::{Job, Life};
+use crate::journal::Journal;
 use crate::notes::{NoteInbox, Notes};
 use crate::pace::Pace;
 use crate::redact::Secrets;
@@ -32,6 +33,7 @@ pub(crate) struct Engine {
     pub(crate) buffer: Buffer,
     pub(crate) pace: Pace,
     pub(crate) counters: Counters,
+    pub(crate) journal: Journal,
     pub(crate) notes: Notes,
     pub(crate) desk: Desk,
     pub(crate) rules: Rules,
@@ -80,11 +82,13 @@ pub(crate) struct Inboxes {
 }
 
 impl Engine {
-    pub(crate) fn new(config: WorkerConfig, registry: Registry) -> (Arc<Engine>, Inboxes) {
+    pub(crate) fn new(config: WorkerConfig, registry: Registry) -> (Engine, Inboxes) {
         let (sender, endings) = mpsc::unbounded_channel();
         let (notes, note_inbox) = Notes::channel();
+        let registration = registration(&config, &registry);
         let engine = Engine {
-            registration: registration(&config, &registry),
+            journal: Journal::new(registration.worker_id.clone()),
+            registration,
             holdings: Holdings::default(),
             buffer: Buffer::new(),
             pace: Pace::default(),
@@ -105,7 +109,7 @@ impl Engine {
             config,
             registry,
         };
-        (Arc::new(engine), Inboxes { endings, notes: note_inbox })
+        (engine, Inboxes { endings, notes: note_inbox })
     }
 
     pub(crate) fn worker_id(&self) -> &str {
@@ -170,8 +174,9 @@ impl Ear {
         self.hears.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_hears(&self, hears: bool) {
-        self.hears.store(hears, Ordering::Release);
+    /// Tells what was known before.
+    pub(crate) fn set_hears(&self, hears: bool) -> bool {
+        self.hears.swap(hears, Ordering::AcqRel)
     }
 
     /// When a sentinel was last heard.

@@ -98,7 +98,8 @@ enum Ran {
 
 /// Runs the handler until it ends, its time is up, or it is stopped and does not end soon.
 async fn run(engine: &Engine, job: &Job, work: impl Future<Output = HandlerResult>) -> Ran {
-    let mut work = AssertUnwindSafe(Handling(pin!(work))).catch_unwind();
+    let work = pin!(work);
+    let mut work = AssertUnwindSafe(Handling(work)).catch_unwind();
     // Most handlers end at once: clock and tokens are touched only if this one waits.
     tokio::select! {
         biased;

@@ -152,6 +152,11 @@ impl Holdings {
         self.lock().iter().map(|held| held.lease.clone()).collect()
     }
 
+    /// Whether everything is settled.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.lock().iter().any(Held::holds_jobs)
+    }
+
     /// Everything that is not settled.
     pub(crate) fn jobs(&self) -> Vec<Arc<Job>> {
         let leases = self.lock();

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jobforge_core::{ClaimedJob, JobRef, Payload};
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,9 @@ pub(crate) struct Job {
     /// Whether a report that lost a race was repeated.
     repeated: AtomicBool,
     stop: AtomicU8,
+    /// When its handler was called, and how long that took.
+    began: OnceLock<Instant>,
+    took: OnceLock<Duration>,
     /// What the handler sees. Made only when somebody looks at it: most jobs end without.
     token: OnceLock<CancellationToken>,
     /// What the executor sees: the handler must end, not only if it likes to.
@@ -57,6 +60,8 @@ impl Job {
             settled: AtomicBool::new(false),
             repeated: AtomicBool::new(false),
             stop: AtomicU8::new(Stop::None as u8),
+            began: OnceLock::new(),
+            took: OnceLock::new(),
             token: OnceLock::new(),
             halt: OnceLock::new(),
             redactor: OnceLock::new(),
@@ -75,6 +80,29 @@ impl Job {
     pub(crate) fn keep_content(&self, payload: Payload) {
         // An attempt runs once, and fetches once.
         let _ = self.content.set(payload);
+    }
+
+    pub(crate) fn begin(&self, at: Instant) {
+        let _ = self.began.set(at);
+    }
+
+    pub(crate) fn end(&self, took: Duration) {
+        let _ = self.took.set(took);
+    }
+
+    /// How long its handler ran; nothing if it never did, or still does.
+    pub(crate) fn took(&self) -> Duration {
+        self.took.get().copied().unwrap_or_default()
+    }
+
+    /// How long its handler has been running, if it does.
+    pub(crate) fn runs_for(&self) -> Option<Duration> {
+        self.began.get().filter(|_| self.took.get().is_none()).map(Instant::elapsed)
+    }
+
+    /// The trace it belongs to.
+    pub(crate) fn trace_id(&self) -> Option<&str> {
+        trace_id(self.claimed.traceparent.as_deref()?)
     }
 
     pub(crate) fn token(&self) -> &CancellationToken {
@@ -150,6 +178,12 @@ impl Job {
     pub(crate) fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Acquire)
     }
+}
+
+/// The second part of `version-trace-parent-flags`.
+fn trace_id(traceparent: &str) -> Option<&str> {
+    let trace = traceparent.split('-').nth(1)?;
+    (trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(trace)
 }
 
 /// A lease as far as this worker knows.
@@ -249,5 +283,18 @@ impl Lease {
 
     pub(crate) fn is_retiring(&self) -> bool {
         self.retiring.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_taken_from_a_well_formed_parent_alone() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(trace_id(parent), Some("0af7651916cd43dd8448eb211c80319c"));
+        assert_eq!(trace_id("garbage"), None);
+        assert_eq!(trace_id("00-0af7-b7ad6b7169203331-01"), None);
     }
 }

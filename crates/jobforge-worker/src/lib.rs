@@ -1,23 +1,26 @@
 //! JobForge's worker: claims jobs, runs handlers, reports outcomes.
 //!
 //! ```no_run
-//! use jobforge_worker::{Context, Outcome, Worker, WorkerConfig};
+//! use jobforge_worker::{Context, JobType, Outcome, Worker, WorkerConfig};
 //!
-//! #[derive(serde::Deserialize, serde::Serialize)]
-//! struct Echo {
-//!     text: String,
-//! }
+//! #[derive(serde::Deserialize)]
+//! struct SendMail { to: String }
+//!
+//! impl JobType for SendMail { const TYPE: &'static str = "mail.send"; }
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = WorkerConfig { database_url: "postgres://…".to_owned(), ..WorkerConfig::default() };
 //! let worker = Worker::builder(config)
-//!     .handle("demo.echo", |_: Context, echo: Echo| async move { Ok(Outcome::complete(&echo)?) })
+//!     .handle_job(|_: Context, mail: SendMail| async move { println!("to {}", mail.to); Ok(Outcome::done()) })
 //!     .build()?;
-//! let handle = worker.start().await?;
-//! handle.shutdown().await;
+//! let running = worker.start().await?;
+//! tokio::signal::ctrl_c().await?;
+//! running.shutdown().await;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The guide `docs/guides/rust.md` tells more; [`testing`] is for tests of handlers.
 //!
 //! The way of a job: `runner` claims it onto a lease and puts it into the `buffer`; a slot takes it out and
 //! gives it to the `executor`; the `reporter` tells the database how it ended. Beside them `heartbeat` keeps
@@ -25,6 +28,8 @@
 //! its connection at any time; the lease and the job's fence make whatever they repeat harmless.
 
 mod artifacts;
+#[cfg(feature = "amqp")]
+mod broker;
 mod buffer;
 mod bundle;
 mod config;
@@ -36,6 +41,7 @@ mod handler;
 mod heartbeat;
 mod holdings;
 mod job;
+mod journal;
 mod link;
 mod listener;
 mod notes;
@@ -49,15 +55,25 @@ mod runner;
 mod sleep;
 mod stats;
 mod supervise;
+pub mod testing;
 mod worker;
 
+#[cfg(feature = "amqp")]
+pub use broker::{Broker, BrokerError, Publisher};
 pub use config::WorkerConfig;
 #[doc(hidden)]
 pub use config::{FaultHook, Faults};
 pub use context::Context;
-pub use jobforge_core::{Level, ProgramExit};
+pub use handler::Handler;
+pub use jobforge_core::{JobType, Level, ProgramExit};
+pub use journal::{End, Ended};
 pub use outcome::{Exit, HandlerError, HandlerResult, Outcome};
 pub use panics::hush_handler_panics;
 pub use redact::{LEAST, REDACTED, Secrets};
 pub use stats::Stats;
-pub use worker::{Worker, WorkerBuilder, WorkerError, WorkerHandle};
+pub use worker::{Running, Worker, WorkerBuilder, WorkerError, WorkerHandle};
+
+/// The guide's code is compiled with this crate's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/rust.md")]
+struct Guide;

@@ -26,9 +26,10 @@ pub(crate) async fn listen(engine: &Engine) {
     let mut backoff = Backoff::new();
     loop {
         let answer = hear(engine, &mut backoff).await;
-        engine.ear.set_hears(false);
-        // Whoever sleeps must learn that nobody will wake it.
-        engine.wake.notify_one();
+        if engine.ear.set_hears(false) {
+            // Whoever sleeps must learn that nobody will wake it.
+            engine.wake.notify_one();
+        }
         match answer {
             Ok(()) => {
                 tracing::warn!(

@@ -76,7 +76,7 @@ pub(crate) fn gather(said: &mut Vec<Said>, (job, note): (Arc<Job>, Note)) {
 impl Said {
     /// Sends it. A job that is no longer ours is stopped; a note that is refused or meets a broken
     /// connection is gone, since repeating a line could double it.
-    pub(crate) async fn send(self, client: &Client, patience: Duration) -> Result<(), Error> {
+    pub(crate) async fn send(&mut self, client: &Client, patience: Duration) -> Result<(), Error> {
         let (lease, job) = (self.job.lease.id, self.job.job_ref());
         let mut answer = within(patience, "append_log", rpc::append_log(client, lease, job, &self.lines))
             .await
@@ -95,7 +95,7 @@ impl Said {
                 self.job.stop(Stop::Lost);
             }
         }
-        if let Some((artifact, waiting)) = self.hold {
+        if let Some((artifact, waiting)) = self.hold.take() {
             let held = within(patience, "hold_result", rpc::hold_result(client, lease, job, artifact)).await;
             if let Err(error) = &held {
                 if error.code() == Some(Code::LeaseLost) {
@@ -115,6 +115,6 @@ impl Said {
     pub(crate) fn repeatable(self) -> Option<Said> {
         let Said { job, exit, .. } = self;
         let exit = Some(exit?);
-        Some(Said { job, lines: Vec::new(), progress: None, exit })
+        Some(Said { job, lines: Vec::new(), progress: None, exit, hold: None })
     }
 }

@@ -131,7 +131,7 @@ impl Reporter {
                 self.bundles.push(Bundle::new(lease.clone()));
                 self.bundles.len() - 1
             });
-            self.bundles[at].add(finished, &self.engine.counters);
+            self.bundles[at].add(finished, &self.engine);
         }
     }
 
@@ -141,9 +141,9 @@ impl Reporter {
         }
         let patience = self.engine.config.call_timeout;
         let client = self.link.client().await?;
-        let call = Call { client: &client, patience, counters: &self.engine.counters };
+        let call = Call { client: &client, patience, engine: &self.engine };
         let mut cut_off = Ok(());
-        for said in std::mem::take(&mut self.said) {
+        for mut said in std::mem::take(&mut self.said) {
             let answer = said.send(&client, patience).await;
             self.link.heed(&answer);
             if let Err(error) = answer
@@ -166,7 +166,7 @@ impl Reporter {
                 }
                 // Whether it lives the next beat tells.
                 Life::Overdue => {}
-                Life::Lost => bundle.drop_all(&self.engine.counters),
+                Life::Lost => bundle.drop_all(&self.engine),
             }
         }
         self.settle();
@@ -234,7 +234,7 @@ impl Reporter {
         sleep(self.backoff.next_delay()).await;
         // Leases may have been lost meanwhile, whether or not the database answers.
         for bundle in self.bundles.iter_mut().filter(|bundle| bundle.lease.life() == Life::Lost) {
-            bundle.drop_all(&self.engine.counters);
+            bundle.drop_all(&self.engine);
         }
         self.settle();
     }

@@ -99,7 +99,13 @@ impl Claimer {
                 continue;
             }
             let step = match self.claim(limit).await {
-                Ok(round) if round.jobs == 0 && self.budget.is_some() => break,
+                Ok(round) if round.jobs == 0 && self.budget.is_some() => {
+                    if self.engine.holdings.is_empty() {
+                        break;
+                    }
+                    self.wait_for_reports().await;
+                    Ok(())
+                }
                 Ok(round) => self.after(&round).await,
                 Err(error) => Err(error),
             };
@@ -378,6 +384,17 @@ impl Claimer {
             self.stuck = true;
             let waiting = engine.buffer.take_out(|_| true);
             engine.give_back(waiting);
+        }
+    }
+
+    /// Waits until one of the jobs that run here has ended: limits may have held others back for it, and it may have
+    /// left some itself.
+    async fn wait_for_reports(&mut self) {
+        self.engine.note_round();
+        tokio::select! {
+            () = self.engine.told.notified() => {}
+            () = self.engine.reached(Phase::Draining) => {}
+            () = sleep(STUCK) => {}
         }
     }
 

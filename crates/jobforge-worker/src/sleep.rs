@@ -92,13 +92,14 @@ impl Claimer {
         loop {
             self.engine.note_round();
             let hears = self.engine.ear.hears();
-            let until = if hears { self.next_look(Instant::now()) } else { Instant::now() + LOOK };
             let engine = self.engine.clone();
+            let now = Instant::now();
+            let until = if hears { self.next_look(now).min(now + LOOK) } else { now + engine.config.look };
             tokio::select! {
                 biased;
                 () = engine.wake.notified() => return Ok(()),
                 () = engine.reached(Phase::Draining) => return Ok(()),
-                () = sleep_until(until.min(Instant::now() + LOOK).into()) => {}
+                () = sleep_until(until.into()) => {}
             }
             if !self.engine.ear.hears() || !self.sleep.is_marked() {
                 return Ok(());

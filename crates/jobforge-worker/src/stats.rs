@@ -1,6 +1,6 @@
 //! Counters that anybody may read while the worker runs.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What a worker did so far and does now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,6 +23,14 @@ pub struct Stats {
     pub buffered: usize,
     /// The most jobs that were ever started without having been reported.
     pub unreported_most: usize,
+    /// Whether hints of a broker arrive now.
+    pub broker_connected: bool,
+    /// Hints that came from the broker.
+    pub broker_hints: u64,
+    /// Messages of the broker that were no hints.
+    pub broker_malformed: u64,
+    /// How often the broker was lost and found again.
+    pub broker_reconnects: u64,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +42,10 @@ pub(crate) struct Counters {
     pub(crate) released: AtomicU64,
     pub(crate) lost: AtomicU64,
     pub(crate) running: AtomicUsize,
+    pub(crate) broker_connected: AtomicBool,
+    pub(crate) broker_hints: AtomicU64,
+    pub(crate) broker_malformed: AtomicU64,
+    pub(crate) broker_reconnects: AtomicU64,
 }
 
 impl Counters {
@@ -53,6 +65,10 @@ impl Counters {
             running: self.running.load(Ordering::Relaxed),
             buffered,
             unreported_most,
+            broker_connected: self.broker_connected.load(Ordering::Acquire),
+            broker_hints: get(&self.broker_hints),
+            broker_malformed: get(&self.broker_malformed),
+            broker_reconnects: get(&self.broker_reconnects),
         }
     }
 }

@@ -47,11 +47,13 @@ pub(crate) async fn supervise(parts: Parts) {
     for _ in 0..engine.config.slots {
         slots.spawn(slot(engine.clone()));
     }
+    let mut hints = hints(&engine);
     let mut claiming = JoinSet::new();
     claiming.spawn(claimer.run());
 
     let claimer = claiming.join_next().await;
     engine.buffer.seal();
+    hints.shutdown().await;
     drain(&engine, &mut slots).await;
     report_all(&engine, &mut reporter).await;
     if let Some(Ok(claimer)) = claimer {
@@ -60,15 +62,32 @@ pub(crate) async fn supervise(parts: Parts) {
     heart.end().await;
 }
 
+/// Hears the broker's hints, if there is one.
+fn hints(engine: &Arc<Engine>) -> JoinSet<()> {
+    #[allow(unused_mut, reason = "without the feature nothing is put in")]
+    let mut hints = JoinSet::new();
+    #[cfg(feature = "amqp")]
+    if let Some(broker) = &engine.config.broker {
+        hints.spawn(crate::broker::hear_hints(engine.clone(), broker.clone()));
+    }
+    #[cfg(not(feature = "amqp"))]
+    let _ = engine;
+    hints
+}
+
 /// One slot: runs one job after the other.
 async fn slot(engine: Arc<Engine>) {
     while let Some(job) = engine.buffer.take().await {
         engine.counters.running.fetch_add(1, Ordering::Relaxed);
         let began = Instant::now();
+        job.begin(began);
+        engine.journal.started(&job);
         // A handler's panic is caught where it runs; this is for the destructors of one that was dropped.
         let ending =
             AssertUnwindSafe(execute(&engine, &job, began)).catch_unwind().await.unwrap_or(Ending::Release);
-        engine.pace.note(began.elapsed());
+        let took = began.elapsed();
+        job.end(took);
+        engine.pace.note(took);
         engine.counters.running.fetch_sub(1, Ordering::Relaxed);
         engine.finish(Finished { job, ending, started: true });
         // Jobs that end at once must not keep the claims and reports from their share of the thread.

@@ -5,17 +5,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jobforge_core::{Error, preflight, rpc};
+use jobforge_core::{Error, JobType, preflight, rpc};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::config::WorkerConfig;
 use crate::context::Context;
-use crate::engine::{Engine, Phase};
-use crate::handler::Registry;
+use crate::engine::{Engine, Inboxes, Phase};
+use crate::handler::{Handler, Registry};
 use crate::heartbeat;
+use crate::journal::Ended;
 use crate::link::{Link, within};
 use crate::outcome::HandlerResult;
 use crate::runner::Claimer;
@@ -34,6 +36,7 @@ pub struct Worker {
 pub struct WorkerBuilder {
     config: WorkerConfig,
     registry: Registry,
+    only: Option<Vec<String>>,
 }
 
 /// Why a worker cannot be built or started.
@@ -46,6 +49,14 @@ pub enum WorkerError {
     /// There is nothing it could run.
     #[error("the worker has no handlers")]
     NoHandlers,
+    /// It is to run only a type for which it has no handler.
+    #[error("the worker has no handler for {unknown}; it has some for {}", known.join(", "))]
+    UnknownType {
+        /// The type that was asked for.
+        unknown: String,
+        /// The types it can run.
+        known: Vec<String>,
+    },
     /// The database cannot be reached, or refuses this login.
     #[error("the worker cannot start on its database")]
     Database(#[source] Error),
@@ -57,23 +68,42 @@ pub enum WorkerError {
 impl Worker {
     /// Starts to build a worker.
     pub fn builder(config: WorkerConfig) -> WorkerBuilder {
-        WorkerBuilder { config, registry: Registry::default() }
+        WorkerBuilder { config, registry: Registry::default(), only: None }
     }
 
     /// Registers with the database and starts to work in the background.
     pub async fn start(&self) -> Result<WorkerHandle, WorkerError> {
-        self.launch(None).await
+        self.launch(None, Engine::new(self.config.clone(), self.registry.clone())).await
+    }
+
+    /// Starts to work in the background on at most this many due jobs, and ends by itself when they are done
+    /// or nothing is due any more.
+    pub async fn start_once(&self, limit: usize) -> Result<WorkerHandle, WorkerError> {
+        self.launch(Some(limit), Engine::new(self.config.clone(), self.registry.clone())).await
     }
 
     /// Claims at most this many due jobs, runs them here, reports, and tells what it did.
     pub async fn run_once(&self, limit: usize) -> Result<Stats, WorkerError> {
-        let handle = self.launch(Some(limit)).await?;
+        let handle = self.start_once(limit).await?;
         handle.ended().await;
         Ok(handle.stats())
     }
 
-    async fn launch(&self, budget: Option<usize>) -> Result<WorkerHandle, WorkerError> {
-        let (engine, inboxes) = Engine::new(self.config.clone(), self.registry.clone());
+    /// Runs all that is due, and tells what became of each job.
+    pub(crate) async fn run_kept(&self) -> Result<(Stats, Vec<Ended>), WorkerError> {
+        let (mut engine, inboxes) = Engine::new(self.config.clone(), self.registry.clone());
+        engine.journal.keep();
+        let handle = self.launch(Some(usize::MAX), (engine, inboxes)).await?;
+        handle.ended().await;
+        Ok((handle.stats(), handle.engine.journal.take()))
+    }
+
+    async fn launch(
+        &self,
+        budget: Option<usize>,
+        (engine, inboxes): (Engine, Inboxes),
+    ) -> Result<WorkerHandle, WorkerError> {
+        let engine = Arc::new(engine);
         let mut link = Link::new(&self.config);
         let client = link.client().await.map_err(WorkerError::Database)?;
         preflight::check(&*client).await.map_err(WorkerError::Database)?;
@@ -111,14 +141,51 @@ impl WorkerBuilder {
         self
     }
 
+    /// Adds the handler of a payload that names its job type itself.
+    #[must_use]
+    pub fn handle_job<J>(mut self, handler: impl Handler<J>) -> WorkerBuilder
+    where
+        J: JobType + DeserializeOwned + Send + 'static,
+    {
+        self.registry.add(J::TYPE.to_owned(), handler);
+        self
+    }
+
+    /// Runs only these of the types it has handlers for.
+    #[must_use]
+    pub fn only<T: Into<String>>(mut self, types: impl IntoIterator<Item = T>) -> WorkerBuilder {
+        self.only = Some(types.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// Checks the configuration.
-    pub fn build(self) -> Result<Worker, WorkerError> {
+    pub fn build(mut self) -> Result<Worker, WorkerError> {
         self.config.check().map_err(WorkerError::Config)?;
+        if let Some(only) = self.only {
+            let known = self.registry.types();
+            if let Some(unknown) = only.iter().find(|name| !known.contains(name)) {
+                return Err(WorkerError::UnknownType { unknown: unknown.clone(), known });
+            }
+            self.registry.keep(&only);
+        }
         if self.registry.types().is_empty() {
             return Err(WorkerError::NoHandlers);
         }
         Ok(Worker { config: self.config, registry: self.registry })
     }
+}
+
+/// A job whose handler runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// The job.
+    pub job_id: Uuid,
+    /// Whose job it is.
+    pub tenant_id: Uuid,
+    /// Its type.
+    pub job_type: String,
+    /// For how long.
+    pub elapsed: Duration,
 }
 
 /// A worker that runs. Dropping it interrupts what it does and gives the jobs back.
@@ -164,6 +231,29 @@ impl WorkerHandle {
     /// Whether notifications arrive; without them the worker looks for work each second.
     pub fn hears(&self) -> bool {
         self.engine.ear.hears()
+    }
+
+    /// Whether hints of the broker arrive; always false without one.
+    pub fn broker_connected(&self) -> bool {
+        self.stats().broker_connected
+    }
+
+    /// The jobs whose handlers run now, the longest first.
+    pub fn running(&self) -> Vec<Running> {
+        let mut running: Vec<Running> = self
+            .engine
+            .holdings
+            .jobs()
+            .iter()
+            .filter_map(|job| {
+                let elapsed = job.runs_for()?;
+                let job_ref = job.job_ref();
+                let job_type = job.claimed.job_type.clone();
+                Some(Running { job_id: job_ref.id, tenant_id: job_ref.tenant_id, job_type, elapsed })
+            })
+            .collect();
+        running.sort_by_key(|job| std::cmp::Reverse(job.elapsed));
+        running
     }
 
     /// Ends at once and tells nobody, as a crash would.

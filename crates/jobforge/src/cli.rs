@@ -10,7 +10,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
+use crate::config::LogFormat;
 pub(crate) use connectors::{ConnectorsAction, ConnectorsArgs, ConnectorsSetArgs};
+
 pub(crate) use operate::{
     DefinitionsAction, DefinitionsArgs, DefinitionsSetArgs, DoctorArgs, Held, PauseArgs, PausesArgs,
     ResumeArgs, TenantsAction, TenantsArgs, TenantsSetArgs,
@@ -40,6 +42,9 @@ pub(crate) struct Global {
     /// Whose jobs [env: JOBFORGE_TENANT]
     #[arg(long, global = true, value_name = "UUID")]
     pub(crate) tenant: Option<Uuid>,
+    /// How log lines on stderr look [default: text on a terminal, json elsewhere] [env: JOBFORGE_LOG__FORMAT]
+    #[arg(long, global = true, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
     /// Answer in JSON on stdout; everything else goes to stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -134,9 +139,15 @@ pub(crate) struct WorkArgs {
     /// The queues to serve, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) queues: Option<Vec<String>>,
+    /// The types to run, separated by commas [default: all that this program can run]
+    #[arg(long, value_delimiter = ',', value_name = "TYPES")]
+    pub(crate) types: Option<Vec<String>>,
     /// How many jobs run at a time
-    #[arg(long, value_name = "N")]
-    pub(crate) slots: Option<usize>,
+    #[arg(long, visible_alias = "slots", value_name = "N")]
+    pub(crate) concurrency: Option<usize>,
+    /// Run what is due, then end
+    #[arg(long)]
+    pub(crate) once: bool,
     /// The file of commands to run as jobs [default: worker.commands_file]
     #[arg(long, value_name = "FILE")]
     pub(crate) commands: Option<PathBuf>,
@@ -197,6 +208,9 @@ pub(crate) struct EnqueueArgs {
     /// Beside jobs of the same key it runs only as far as its definition allows: one at a time
     #[arg(long, value_name = "KEY")]
     pub(crate) concurrency_key: Option<String>,
+    /// Tell the workers through the broker of the settings, as `broker.publish` does always
+    #[arg(long)]
+    pub(crate) hint: bool,
     /// How many such jobs
     #[arg(long, default_value_t = 1, value_name = "N", conflicts_with_all = ["idempotency_key", "dedupe_key"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]

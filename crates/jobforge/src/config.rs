@@ -3,11 +3,12 @@
 mod artifacts;
 pub(crate) mod egress;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use config::{Environment, File, FileFormat, Source};
+use jobforge_worker::Broker;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -33,6 +34,7 @@ pub(crate) struct Config {
     pub(crate) scheduler: SchedulerSettings,
     pub(crate) egress: egress::EgressSection,
     pub(crate) artifacts: ArtifactSettings,
+    pub(crate) broker: BrokerSettings,
     pub(crate) log: LogSettings,
 }
 
@@ -56,17 +58,31 @@ pub(crate) struct SchedulerSettings {
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(crate) struct BrokerSettings {
+    pub(crate) url: Option<String>,
+    pub(crate) exchange: String,
+    pub(crate) routing_key: String,
+    pub(crate) publish: bool,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct LogSettings {
     pub(crate) format: LogFormat,
     pub(crate) filter: String,
 }
 
 /// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
+    /// Text on a terminal, json elsewhere
     Auto,
-    Human,
+    /// For people
+    #[serde(alias = "human")]
+    #[value(alias = "human")]
+    Text,
+    /// A JSON object per line
     Json,
 }
 
@@ -117,6 +133,7 @@ impl Config {
                     .with_context(|| format!("{name} is no Postgres URL"))?;
             }
         }
+        self.broker.named()?;
         let rules = [
             (!self.worker.queues.is_empty(), "worker.queues must name a queue"),
             ((1..=10_000).contains(&self.worker.slots), "worker.slots must be 1 to 10000"),
@@ -137,6 +154,14 @@ impl Config {
         secret_env(&self.worker.secret_env).context("worker.secret_env is not usable")?;
         self.egress.validate()?;
         self.artifacts.validate()
+    }
+}
+
+impl BrokerSettings {
+    /// The broker, if there is one.
+    pub(crate) fn named(&self) -> Result<Option<Broker>> {
+        let Some(url) = &self.url else { return Ok(None) };
+        Ok(Some(Broker::new(url)?.exchange(&self.exchange)?.routing_key(&self.routing_key)?))
     }
 }
 
@@ -198,14 +223,18 @@ fn layer(source: impl Source + Send + Sync + 'static) -> Result<config::Config> 
 }
 
 fn flag_layer(flags: &Global) -> Result<config::Config> {
+    let format = flags.log_format.and_then(|format| format.to_possible_value());
     let given = [
         ("database_url", flags.database_url.clone()),
         ("direct_url", flags.direct_url.clone()),
         ("tenant", flags.tenant.map(|tenant| tenant.to_string())),
+        ("log.format", format.map(|format| format.get_name().to_owned())),
     ];
-    let mut values: BTreeMap<&str, String> = BTreeMap::new();
-    values.extend(given.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    Ok(config::Config::try_from(&values)?)
+    let mut builder = config::Config::builder();
+    for (name, value) in given {
+        builder = builder.set_override_option(name, value)?;
+    }
+    Ok(builder.build()?)
 }
 
 #[cfg(test)]
@@ -263,6 +292,8 @@ mod tests {
             "[artifacts]\nurl = \"s3://b\"\naccess_key_id = \"id\"",
             "[artifacts]\nthreshold = 300000",
             "[artifacts]\nmax = 1000",
+            "[broker]\nurl = \"http://broker\"",
+            "[broker]\nurl = \"amqp://broker\"\nexchange = \"\"",
         ] {
             assert!(Settings::merge(vec![defaults(), file(text)]).is_err(), "{text}");
         }

@@ -1,12 +1,15 @@
 //! Log lines to stderr: for people on a terminal, a JSON object per line elsewhere. Passwords and keys that this
 //! process knows do not appear in them.
 
+mod json_lines;
+
 use std::io::{self, Write};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use jobforge_worker::{Secrets, hush_handler_panics};
 use tracing_subscriber::EnvFilter;
 
+use self::json_lines::JsonLines;
 use crate::cli::Command;
 use crate::config::{LogFormat, Settings};
 use crate::output::{Output, watched};
@@ -25,18 +28,23 @@ pub(crate) fn start(settings: &Settings, command: &Command, output: Output) {
     let filter = if talks || chosen { log.filter.as_str() } else { QUIET };
     let json = match log.format {
         LogFormat::Json => true,
-        LogFormat::Human => false,
+        LogFormat::Text => false,
         LogFormat::Auto => talks && (output.is_json() || !watched()),
     };
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::builder().parse_lossy(filter))
+        .with_env_filter(EnvFilter::builder().parse_lossy(with_quiet_client(filter)))
         .with_writer(|| Clean(io::stderr()))
         .with_ansi(watched());
     if json {
-        builder.json().flatten_event(true).with_current_span(false).with_span_list(false).init();
+        builder.event_format(JsonLines).init();
     } else {
         builder.with_target(false).init();
     }
+}
+
+/// What the broker's client says of each try that fails is told once by whoever tries.
+fn with_quiet_client(filter: &str) -> String {
+    if filter.contains("lapin") { filter.to_owned() } else { format!("{filter},lapin=off") }
 }
 
 /// What is never printed.

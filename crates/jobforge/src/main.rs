@@ -30,7 +30,8 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 use crate::commands::{
-    bench, check_commands, config_show, connectors, dead, definitions, dev as dev_command, doctor, enqueue, jobs, migrate,
+    bench, check_commands, config_show, connectors, dead, definitions, dev as dev_command, doctor, enqueue,
+    jobs, migrate,
 };
 use crate::commands::{pause, pauses, queues, resume, schedule, tenants, tick, work, workers};
 use crate::config::{Config, Settings};

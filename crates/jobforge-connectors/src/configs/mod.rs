@@ -18,8 +18,8 @@ use jobforge_worker::{Context, HandlerError};
 use secrecy::{ExposeSecret, SecretString};
 
 pub use database::DatabaseConfigs;
-pub use memory::MemoryConfigs;
 pub use env::{SecretEnv, SecretEnvError};
+pub use memory::MemoryConfigs;
 pub use reseal::{ResealError, Resealed, Unopened, reseal};
 pub use seal::{MAX_SECRET, SealError, SealKeys, Sealed, SecretPlace, new_key};
 

@@ -1,7 +1,10 @@
 //! Stories of the worker, on a real Postgres, as the login roles of production.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
+#[cfg(feature = "amqp")]
+mod broker;
 mod calls;
+mod examples;
 mod faults;
 mod leases;
 mod limits;
@@ -11,3 +14,4 @@ mod running;
 mod shutdown;
 mod sleeping;
 mod support;
+mod testing;

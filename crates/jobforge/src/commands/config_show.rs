@@ -37,7 +37,7 @@ fn collect(prefix: &str, value: &Value, shown: &mut Vec<(String, Value)>) {
                 collect(&format!("{prefix}{dot}{name}"), value, shown);
             }
         }
-        Value::String(url) if prefix.ends_with("_url") => shown.push((prefix.to_owned(), redact(url).into())),
+        Value::String(url) if prefix.ends_with("url") => shown.push((prefix.to_owned(), redact(url).into())),
         _ => shown.push((prefix.to_owned(), value.clone())),
     }
 }

@@ -24,7 +24,7 @@ use crate::dev::roles::{self, Urls};
 use crate::dev::server::{Access, Ground};
 use crate::dev::summary::Summary;
 use crate::failure::Usage;
-use crate::handlers;
+use crate::handlers::Handlers;
 use crate::output::Output;
 use crate::programs::Programs;
 use crate::signals::Signals;
@@ -54,8 +54,8 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     let _ = tokio::time::timeout(SETTLE, scheduler.settled()).await;
     programs.define(&urls.operator).await?;
     let settings = WorkerConfig { artifacts: store, ..worker_settings(&config, &urls) };
-    let worker = handlers::worker(settings, &egress_settings(&config)?, &programs)?;
-    let worker = worker.start().await?;
+    let handlers = Handlers::new(&config, egress_settings(&config)?, programs)?;
+    let worker = handlers.builder(settings).build()?.start().await?;
     ground.home.announce(&DevFile {
         url: None,
         database_url: urls.app.clone(),

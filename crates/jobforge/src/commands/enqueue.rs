@@ -10,12 +10,14 @@ use jiff::Timestamp;
 use jobforge_artifacts::{Artifacts, EnqueueError, Stowed, enqueue_stowed, stow};
 use jobforge_core::rpc::{enqueue_job, enqueue_jobs, validate_job};
 use jobforge_core::{Enqueued, Error, NewJob, Payload};
+use jobforge_worker::Publisher;
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::cli::EnqueueArgs;
 use crate::config::Config;
+use crate::failure::Usage;
 use crate::output::{Output, local, watched};
 use crate::target::{Purpose, Target};
 
@@ -26,27 +28,48 @@ pub(crate) async fn run(config: &Config, args: EnqueueArgs, output: Output) -> R
     let target = Target::resolve(config, Purpose::Produce)?;
     let tenant = target.tenant()?;
     let count = args.count;
+    let publisher = publisher(config, args.hint)?;
     let job = new_job(args)?;
     let store = config.artifacts.open(target.artifacts_dir())?;
     let mut client = target.connect().await?;
     validate_job(&client, &job).await?;
-    match store.filter(|store| job.payload.get().len() > store.threshold()) {
+    let new = match store.filter(|store| job.payload.get().len() > store.threshold()) {
         Some(store) => {
             let job_type = job.job_type.clone();
             let stowed = stow(&client, &*store, tenant, job).await.map_err(of_core)?;
             let made = enqueue_large(&mut client, tenant, &stowed, count).await?;
             tell(&job_type, &made, output)?;
+            made.iter().find(|made| !made.existing).map(|made| made.id)
         }
         None if count > 1 => {
             let ids = enqueue_many(&client, tenant, &job, count).await?;
             tell_many(&job.job_type, &ids, output)?;
+            ids.first().copied()
         }
         None => {
             let made = enqueue_job(&client, tenant, &job).await?;
+            let new = (!made.existing).then_some(made.id);
             tell(&job.job_type, &[made], output)?;
+            new
         }
+    };
+    // One message wakes every worker, however many jobs there are.
+    if let (Some(publisher), Some(id)) = (publisher, new) {
+        publisher.hint(id);
+        publisher.close().await;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who tells the workers, if somebody wants it.
+fn publisher(config: &Config, asked: bool) -> Result<Option<Publisher>> {
+    match config.broker.named()? {
+        Some(broker) if asked || config.broker.publish => Ok(Some(Publisher::start(broker))),
+        None if asked => {
+            Err(Usage::new("--hint needs a broker: set JOBFORGE_BROKER__URL or broker.url").into())
+        }
+        _ => Ok(None),
+    }
 }
 
 fn new_job(args: EnqueueArgs) -> Result<NewJob> {

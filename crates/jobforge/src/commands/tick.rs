@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::cli::TickArgs;
 use crate::commands::work::worker_config;
 use crate::config::Config;
-use crate::handlers;
+use crate::handlers::Handlers;
 use crate::output::Output;
 use crate::programs::Programs;
 use crate::target::{Purpose, Target};
@@ -18,7 +18,8 @@ pub(crate) async fn run(config: &Config, args: &TickArgs, output: Output) -> Res
     let programs = Programs::load(config.worker.commands_file.as_deref())?;
     let limit = usize::try_from(args.limit)?;
     let settings = worker_config(config, &target, args.queues.clone(), None)?;
-    let stats = handlers::worker(settings, &config.egress.settings()?, &programs)?.run_once(limit).await?;
+    let handlers = Handlers::new(config, config.egress.settings()?, programs)?;
+    let stats = handlers.builder(settings).build()?.run_once(limit).await?;
     let json = json!({
         "claimed": stats.claimed, "completed": stats.completed, "failed": stats.failed,
         "snoozed": stats.snoozed, "released": stats.released,

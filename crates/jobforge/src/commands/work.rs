@@ -1,27 +1,40 @@
-//! `jobforge work`: a worker, until it is told to stop.
+//! `jobforge work`: a worker, until it is told to stop or, with `--once`, until nothing is due.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
-use jobforge_worker::{WorkerConfig, WorkerHandle};
+use jobforge_worker::{Worker, WorkerBuilder, WorkerConfig, WorkerError, WorkerHandle};
 
 use crate::cli::WorkArgs;
 use crate::config::Config;
-use crate::handlers;
+use crate::failure::Usage;
+use crate::handlers::Handlers;
 use crate::output::Output;
 use crate::programs::Programs;
 use crate::signals::Signals;
 use crate::target::{Purpose, Target};
 
+/// How often a worker that stops tells what it waits for.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
 pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Result<ExitCode> {
     let programs = Programs::load(args.commands.as_deref().or(config.worker.commands_file.as_deref()))?;
     let mut signals = Signals::listen()?;
-    let settings = worker_config(config, &Target::resolve(config, Purpose::Work)?, args.queues, args.slots)?;
+    let target = Target::resolve(config, Purpose::Work)?;
+    let settings = worker_config(config, &target, args.queues, args.concurrency)?;
+    // Whoever only runs what is due waits for no hints.
+    let broker = if args.once { None } else { config.broker.named()? };
+    let settings = WorkerConfig { broker, ..settings };
     tracing::info!(queues = settings.queues.join(","), slots = settings.slots, "the worker starts");
-    let worker = handlers::worker(settings, &config.egress.settings()?, &programs)?.start().await?;
+    let handlers = Handlers::new(config, config.egress.settings()?, programs)?;
+    let worker = build(handlers.builder(settings), args.types)?;
+    let worker = if args.once { worker.start_once(usize::MAX).await? } else { worker.start().await? };
     tracing::info!(worker_id = worker.worker_id(), "the worker is ready");
-    signals.next().await;
-    let code = stop(&worker, &mut signals).await;
+    let code = tokio::select! {
+        () = worker.ended() => ExitCode::SUCCESS,
+        () = signals.next() => stop(&worker, &mut signals).await,
+    };
     let stats = worker.stats();
     let json = serde_json::json!({
         "claimed": stats.claimed, "completed": stats.completed, "failed": stats.failed,
@@ -33,15 +46,46 @@ pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Resu
     Ok(code)
 }
 
+/// What this program can run, or only some of it.
+fn build(builder: WorkerBuilder, types: Option<Vec<String>>) -> Result<Worker> {
+    let builder = match types {
+        Some(types) => builder.only(types),
+        None => builder,
+    };
+    builder.build().map_err(|error| match error {
+        unknown @ WorkerError::UnknownType { .. } => Usage::new(format!("--types: {unknown}")).into(),
+        other => other.into(),
+    })
+}
+
 /// Lets running jobs end within the grace; a second signal interrupts them and gives them back.
 pub(crate) async fn stop(worker: &WorkerHandle, signals: &mut Signals) -> ExitCode {
     tracing::info!(worker_id = worker.worker_id(), running = worker.stats().running, "the worker stops");
-    if signals.unless_repeated(worker.shutdown()).await.is_some() {
+    let orderly = tokio::select! {
+        done = signals.unless_repeated(worker.shutdown()) => done.is_some(),
+        () = tell_what_runs(worker) => true,
+    };
+    if orderly {
         return ExitCode::SUCCESS;
     }
     // The second call does not wait for handlers; a third signal does not even wait for that.
     let _ = signals.unless_repeated(worker.shutdown()).await;
     ExitCode::from(130)
+}
+
+/// For ever: how many jobs still run, and which of them for how long.
+async fn tell_what_runs(worker: &WorkerHandle) {
+    loop {
+        tokio::time::sleep(TELL_EVERY).await;
+        let running = worker.running();
+        let Some(longest) = running.first() else { continue };
+        let duration_ms = u64::try_from(longest.elapsed.as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(
+            worker_id = worker.worker_id(), job_id = %longest.job_id, job_type = longest.job_type,
+            tenant_id = %longest.tenant_id, duration_ms, running = running.len(),
+            "waiting for running jobs, of which this one runs longest"
+        );
+    }
 }
 
 /// The worker's settings for a database, with what the command line overrides.

@@ -26,12 +26,15 @@ pub(crate) async fn run(config: &Config, args: &WorkersArgs, output: Output) -> 
                 state(worker).to_owned(),
                 format!("{}/{}", worker.running, worker.slots),
                 worker.queues.join(","),
+                shortened(&worker.types),
                 worker.version.clone(),
                 span(worker.started_at, worker.stopped_at.unwrap_or(now)),
                 format!("{} ago", span(worker.last_seen, now)),
+                Some(worker.metadata.get()).filter(|text| *text != "{}").unwrap_or_default().to_owned(),
             ]
         });
-        table(&["worker", "state", "running", "queues", "version", "up", "seen"], rows)
+        let header = ["worker", "state", "running", "queues", "types", "version", "up", "seen", "metadata"];
+        table(&header, rows)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -39,7 +42,17 @@ pub(crate) async fn run(config: &Config, args: &WorkersArgs, output: Output) -> 
 fn state(worker: &Worker) -> &'static str {
     match (worker.stopped_at, worker.stale) {
         (Some(_), _) => "stopped",
-        (None, true) => "silent",
+        (None, true) => "stale",
         (None, false) => "alive",
+    }
+}
+
+/// The first names, and how many more there are: a worker may know hundreds of types.
+fn shortened(names: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(",");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} +{more}"),
     }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
 mod artifacts;
+mod broker;
 mod commands;
 mod config;
 mod connector_configs;
@@ -13,6 +14,7 @@ mod dev_server;
 mod doctor;
 mod doctor_checks;
 mod jobs;
+mod logs;
 mod migrate;
 mod operate;
 mod schedule;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use jobforge_testkit::{APP, WORKER};
+use jobforge_testkit::{APP, OPERATOR, WORKER};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -27,7 +27,7 @@ async fn a_worker_that_is_told_to_stop_ends_what_it_has_begun() {
     let (app, worker) = (Cli::new(&db, APP), Cli::new(&db, WORKER));
     let mut child = worker
         .command()
-        .args(["work", "--queues", "default,side", "--slots", "2", "--json"])
+        .args(["work", "--queues", "default,side", "--concurrency", "2", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -46,6 +46,68 @@ async fn a_worker_that_is_told_to_stop_ends_what_it_has_begun() {
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     let ended = Ran::of(child.wait_with_output().unwrap());
+    let waiting = rest.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let waiting: Vec<Value> =
+        waiting.filter(|line| line["message"].as_str().unwrap().contains("waiting for")).collect();
+    assert!(!waiting.is_empty(), "{}", rest.join("\n"));
+    for line in &waiting {
+        assert_eq!((&line["job_id"], &line["fields"]["running"]), (&id.as_str().into(), &1.into()), "{line}");
+        assert!(line["duration_ms"].as_u64().is_some_and(|ms| ms > 0), "{line}");
+    }
     assert_eq!(ended.json()["completed"], 1, "{ended:?}\n{}", rest.join("\n"));
     assert_eq!(app.run(&["jobs", "show", &id, "--json"]).json()["job"]["status"], "succeeded");
+}
+
+#[tokio::test]
+async fn once_runs_what_is_due_of_the_types_asked_for_and_ends() {
+    let db = demo_db().await;
+    let (app, worker) = (Cli::new(&db, APP), Cli::new(&db, WORKER));
+    app.run(&["enqueue", "demo.echo", "--count", "30", "--json"]).json();
+    app.run(&["enqueue", "demo.fail", "--json"]).json();
+    app.run(&["enqueue", "demo.sleep", "--payload", "{\"ms\": 1}", "--json"]).json();
+    app.run(&["enqueue", "demo.echo", "--delay", "1h", "--json"]).json();
+
+    let refused = worker.run(&["work", "--once", "--types", "demo.echo,demo.nothing"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{refused:?}");
+    assert!(refused.stderr.contains("no handler for demo.nothing; it has some for demo.echo"), "{refused:?}");
+
+    let ran =
+        worker.run(&["work", "--once", "--types", "demo.echo,demo.fail", "--slots", "3", "--json"]).json();
+    assert_eq!(
+        (&ran["claimed"], &ran["completed"], &ran["failed"]),
+        (&31.into(), &30.into(), &1.into()),
+        "{ran}"
+    );
+    let left = app.run(&["jobs", "list", "--status", "queued", "--json"]).json();
+    assert_eq!(left["jobs"].as_array().unwrap().len(), 2, "{left}");
+}
+
+#[tokio::test]
+async fn the_registry_tells_who_works_and_who_went_silent() {
+    let db = demo_db().await;
+    let (worker, operator) = (Cli::new(&db, WORKER), Cli::new(&db, OPERATOR));
+    worker
+        .run(&["work", "--once", "--queues", "side", "--types", "demo.echo", "--concurrency", "7", "--json"])
+        .json();
+    let listed = operator.run(&["workers", "--json"]).json();
+    let listed = &listed[0];
+    let id: Vec<&str> = listed["worker_id"].as_str().unwrap().split(':').collect();
+    let (host, pid) = (listed["host"].as_str().unwrap(), listed["pid"].to_string());
+    assert_eq!((id[0], id[1]), (host, pid.as_str()), "host:pid:boot-uuid");
+    assert_eq!(id[2].len(), 36);
+    assert_eq!((&listed["queues"][0], &listed["types"][0]), (&"side".into(), &"demo.echo".into()));
+    assert_eq!(
+        (&listed["slots"], &listed["running"], &listed["stale"]),
+        (&7.into(), &0.into(), &false.into())
+    );
+    assert!(
+        listed["version"].is_string() && listed["last_seen"].is_string() && listed["metadata"].is_object()
+    );
+
+    let gone = "update jobforge.workers set stopped_at = null, last_seen = last_seen - interval '2 minutes',
+                metadata = '{\"zone\": \"b\"}'";
+    db.connect_super().await.batch_execute(gone).await.unwrap();
+    assert_eq!(operator.run(&["workers", "--json"]).json()[0]["stale"], true);
+    let table = operator.run(&["workers"]).stdout;
+    assert!(table.contains("stale") && table.contains("demo.echo") && table.contains("zone"), "{table}");
 }

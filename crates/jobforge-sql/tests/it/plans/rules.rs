@@ -454,7 +454,8 @@ async fn dead_letters_leave_by_their_index(
         .scans
         .iter()
         .filter(|scan| {
-            ["attempts", "job_logs", "attempt_exits", "job_progress", "job_artifacts"].contains(&scan.table.as_str())
+            ["attempts", "job_logs", "attempt_exits", "job_progress", "job_artifacts"]
+                .contains(&scan.table.as_str())
         })
         .filter(|scan| !scan.kind.starts_with("Index") && scan.kind != "Tid Scan")
         .collect();
