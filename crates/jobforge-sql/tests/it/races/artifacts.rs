@@ -5,11 +5,12 @@ use std::time::SystemTime;
 
 use jobforge_testkit::Session;
 use tokio_postgres::Error;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::stage::{Stage, refusal};
 use crate::schema::calls::{complete, enqueue_with, fail};
-use crate::schema::{NOOP, TENANT_A};
+use crate::schema::{NOOP, QUEUE, TENANT_A};
 
 const DAY: f64 = 86_400.0;
 
@@ -136,6 +137,19 @@ async fn what_nobody_confirms_is_handed_out_again_and_may_be_written_after_a_min
 async fn an_object_leaves_with_the_last_job_that_holds_it() {
     let stage = Stage::set().await;
     let object = object("1");
+    // What upkeep leaves at this time: how many objects are to be deleted, and how many holds there are.
+    let left_at = async |time: &str| {
+        let sql = "update jobforge_test.clock set at = ($1::text || '+00')::timestamptz";
+        stage.admin.execute(sql, &[&time]).await.unwrap();
+        let term = stage.lead("leader").await.unwrap();
+        stage.operator.query("select * from jobforge.upkeep_partitions($1, 1000)", &[&term]).await.unwrap();
+        stage.operator.query("select * from jobforge.prune($1)", &[&term]).await.unwrap();
+        (collect(&stage).await.len(), stage.count("select count(*) from jobforge.job_artifacts").await)
+    };
+    assert_eq!(left_at("2031-03-05 10:00").await, (0, 0));
+    // The worker is none of long ago.
+    let come = format!("select jobforge.register_worker('w1', 'h', 1, 'v', '{{{QUEUE}}}', '{{{NOOP}}}')");
+    stage.worker.run(&come).await;
     announce(&stage.app, &object).await.unwrap();
     for _ in 0..2 {
         let job = naming(&stage.app, &object).await;
@@ -143,22 +157,19 @@ async fn an_object_leaves_with_the_last_job_that_holds_it() {
     }
     let jobs = stage.claim(2).await;
     complete(stage.worker.client(), &jobs[0]).await.unwrap();
-    // The first one's time is over, with its class's; the other is a dead letter and stays for a year.
+    // A dead letter stays for a year.
     assert_eq!(
         fail(stage.worker.client(), &jobs[1], "permanent").await.unwrap().1.as_deref(),
         Some("failed")
     );
-    let leave = async |days: f64| {
-        stage.lose(days * DAY).await;
-        let term = stage.lead("leader").await.unwrap();
-        stage.operator.query("select * from jobforge.upkeep_partitions($1, 1000)", &[&term]).await.unwrap();
-        stage.operator.query("select * from jobforge.prune($1)", &[&term]).await.unwrap();
-        collect(&stage).await.len()
-    };
-    let held = "select count(*) from jobforge.job_artifacts";
-    assert_eq!((leave(6.0).await, stage.count(held).await), (0, 2), "the history is there");
-    assert_eq!((leave(4.0).await, stage.count(held).await), (0, 1), "one holds it");
-    assert_eq!((leave(360.0).await, stage.count(held).await), (1, 0));
+    assert_eq!(
+        left_at("2031-03-12 23:59").await,
+        (0, 2),
+        "past its class's time, and its partition is there"
+    );
+    assert_eq!(left_at("2031-03-13 00:01").await, (0, 1), "the dead letter holds it");
+    assert_eq!(left_at("2032-03-05 09:59").await, (0, 1));
+    assert_eq!(left_at("2032-03-05 10:01").await, (1, 0));
 }
 
 #[tokio::test]
@@ -166,14 +177,16 @@ async fn the_result_of_an_earlier_attempt_is_let_go() {
     let stage = Stage::set().await;
     let job = stage.running().await;
     let hold = "select jobforge.hold_result($1, $2, $3, $4, $5, 7)";
-    for digits in ["1", "2", "2"] {
-        let object = object(digits);
-        stage
-            .worker
-            .query(hold, &[&job.lease_id, &job.tenant_id, &job.id, &job.fence, &object])
-            .await
-            .unwrap();
-    }
+    let held = async |object: &str| {
+        let params: [&(dyn ToSql + Sync); 5] = [&job.lease_id, &job.tenant_id, &job.id, &job.fence, &object];
+        stage.worker.query(hold, &params).await.unwrap();
+    };
+    held(&object("1")).await;
+    // The collector comes by and, while it is held, need not come again.
+    stage.meddle("update jobforge.artifacts set collect_at = jobforge.clock()", &[]).await;
+    assert_eq!(collect(&stage).await, []);
+    held(&object("2")).await;
+    held(&object("2")).await;
     assert_eq!(complete(stage.worker.client(), &job).await.unwrap(), "done");
     a_day_later(&stage).await;
     let doomed = collect(&stage).await;
@@ -231,7 +244,7 @@ async fn what_is_malformed_or_does_not_fit_is_refused_and_changes_nothing() {
         (1 << 31, &object, "JF001 bytes_out_of_range"),
         (7, "sha256:", "JF001 ref_malformed"),
     ] {
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        let params: [&(dyn ToSql + Sync); 6] =
             [&running.lease_id, &running.tenant_id, &running.id, &running.fence, &object, &bytes];
         assert_eq!(refusal(stage.worker.query(hold, &params).await), reason);
     }
