@@ -106,6 +106,20 @@ grant usage on type jobforge.claimed to jf_sys;
 grant usage on type jobforge.claimed to jf_worker;
 grant usage on type jobforge.claimed to public;
 
+create type jobforge.job_count;
+alter type jobforge.job_count owner to jf_owner;
+alter type jobforge.job_count add attribute key text;
+alter type jobforge.job_count add attribute jobs bigint;
+alter type jobforge.job_count add attribute waiting bigint;
+alter type jobforge.job_count add attribute running bigint;
+alter type jobforge.job_count add attribute succeeded bigint;
+alter type jobforge.job_count add attribute failed bigint;
+alter type jobforge.job_count add attribute dead bigint;
+alter type jobforge.job_count add attribute canceled bigint;
+alter type jobforge.job_count add attribute seconds double precision;
+grant usage on type jobforge.job_count to jf_sys;
+grant usage on type jobforge.job_count to public;
+
 create type jobforge.job_filter;
 alter type jobforge.job_filter owner to jf_owner;
 alter type jobforge.job_filter add attribute statuses text[];
@@ -140,6 +154,32 @@ grant delete, insert, select, update on table jobforge.artifacts to jf_fn;
 grant delete, insert, select, update on table jobforge.artifacts to jf_sys;
 grant select on table jobforge.artifacts to jf_operator;
 grant select on table jobforge.artifacts to jf_tenant;
+
+create table jobforge.attempt_exits;
+alter table jobforge.attempt_exits owner to jf_owner;
+alter table jobforge.attempt_exits add column tenant_id uuid not null;
+alter table jobforge.attempt_exits add column job_id uuid not null;
+alter table jobforge.attempt_exits add column number integer not null;
+alter table jobforge.attempt_exits add column pid integer;
+alter table jobforge.attempt_exits add column exit_code integer;
+alter table jobforge.attempt_exits add column signal integer;
+alter table jobforge.attempt_exits add column at timestamp with time zone not null;
+alter table jobforge.attempt_exits add column stdout_tail text;
+alter table jobforge.attempt_exits add column stderr_tail text;
+alter table jobforge.attempt_exits add constraint attempt_exits_code_or_signal CHECK (((exit_code IS NULL) OR (signal IS NULL)));
+alter table jobforge.attempt_exits add constraint attempt_exits_code_range CHECK (((exit_code >= 0) AND (exit_code <= 255)));
+alter table jobforge.attempt_exits add constraint attempt_exits_pid_range CHECK ((pid > 0));
+alter table jobforge.attempt_exits add constraint attempt_exits_pk PRIMARY KEY (tenant_id, job_id, number);
+alter table jobforge.attempt_exits add constraint attempt_exits_signal_range CHECK (((signal >= 1) AND (signal <= 64)));
+alter table jobforge.attempt_exits enable, force row level security;
+create policy login_bound on jobforge.attempt_exits as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.attempt_exits for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.attempt_exits for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.attempt_exits for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.attempt_exits to jf_fn;
+grant delete, insert, select, update on table jobforge.attempt_exits to jf_sys;
+grant select on table jobforge.attempt_exits to jf_operator;
+grant select on table jobforge.attempt_exits to jf_tenant;
 
 create table jobforge.attempt_history partition by LIST (retention);
 alter table jobforge.attempt_history owner to jf_owner;
@@ -312,6 +352,54 @@ grant delete, insert, select, update on table jobforge.bulk_results to jf_sys;
 grant select (at, error_code, error_reason, job_id, operation_id, tenant_id, verdict) on table jobforge.bulk_results to jf_operator;
 grant select (at, error_code, error_reason, job_id, operation_id, tenant_id, verdict) on table jobforge.bulk_results to jf_tenant;
 
+create table jobforge.connector_configs;
+alter table jobforge.connector_configs owner to jf_owner;
+alter table jobforge.connector_configs add column tenant_id uuid not null;
+alter table jobforge.connector_configs add column name text not null;
+alter table jobforge.connector_configs add column settings jsonb default '{}'::jsonb not null;
+alter table jobforge.connector_configs add column disabled_at timestamp with time zone;
+alter table jobforge.connector_configs add column disabled_reason text;
+alter table jobforge.connector_configs add column created_at timestamp with time zone not null;
+alter table jobforge.connector_configs add column updated_at timestamp with time zone not null;
+alter table jobforge.connector_configs add column updated_by text not null;
+alter table jobforge.connector_configs add constraint connector_configs_author_length CHECK (((length(updated_by) >= 1) AND (length(updated_by) <= 255)));
+alter table jobforge.connector_configs add constraint connector_configs_disabled_with_reason CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL)));
+alter table jobforge.connector_configs add constraint connector_configs_name_form CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text));
+alter table jobforge.connector_configs add constraint connector_configs_pk PRIMARY KEY (tenant_id, name);
+alter table jobforge.connector_configs add constraint connector_configs_reason_length CHECK ((length(disabled_reason) <= 500));
+alter table jobforge.connector_configs add constraint connector_configs_settings_object CHECK ((jsonb_typeof(settings) = 'object'::text));
+alter table jobforge.connector_configs add constraint connector_configs_settings_size CHECK ((octet_length((settings)::text) <= 65536));
+alter table jobforge.connector_configs enable, force row level security;
+create policy login_bound on jobforge.connector_configs as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.connector_configs for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.connector_configs for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.connector_configs for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.connector_configs to jf_fn;
+grant delete, insert, select, update on table jobforge.connector_configs to jf_sys;
+
+create table jobforge.connector_secrets;
+alter table jobforge.connector_secrets owner to jf_owner;
+alter table jobforge.connector_secrets add column tenant_id uuid not null;
+alter table jobforge.connector_secrets add column config text not null;
+alter table jobforge.connector_secrets add column name text not null;
+alter table jobforge.connector_secrets add column env text;
+alter table jobforge.connector_secrets add column key_id text;
+alter table jobforge.connector_secrets add column sealed bytea;
+alter table jobforge.connector_secrets add column updated_at timestamp with time zone not null;
+alter table jobforge.connector_secrets add constraint connector_secrets_env_form CHECK ((env ~ '^[A-Za-z_][A-Za-z0-9_]{0,127}$'::text));
+alter table jobforge.connector_secrets add constraint connector_secrets_key_form CHECK ((key_id ~ '^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$'::text));
+alter table jobforge.connector_secrets add constraint connector_secrets_name_form CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text));
+alter table jobforge.connector_secrets add constraint connector_secrets_one_kind CHECK (((num_nonnulls(env, sealed) = 1) AND ((sealed IS NULL) = (key_id IS NULL))));
+alter table jobforge.connector_secrets add constraint connector_secrets_pk PRIMARY KEY (tenant_id, config, name);
+alter table jobforge.connector_secrets add constraint connector_secrets_sealed_size CHECK (((octet_length(sealed) >= 29) AND (octet_length(sealed) <= 8220)));
+alter table jobforge.connector_secrets enable, force row level security;
+create policy login_bound on jobforge.connector_secrets as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.connector_secrets for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.connector_secrets for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.connector_secrets for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.connector_secrets to jf_fn;
+grant delete, insert, select, update on table jobforge.connector_secrets to jf_sys;
+
 create table jobforge.definitions;
 alter table jobforge.definitions owner to jf_owner;
 alter table jobforge.definitions add column key text not null;
@@ -335,6 +423,9 @@ alter table jobforge.definitions add column rate_per_second double precision;
 alter table jobforge.definitions add column rate_burst integer;
 alter table jobforge.definitions add column limited_since xid8;
 alter table jobforge.definitions add column dead_retention text default 'year'::text not null;
+alter table jobforge.definitions add column arg_schema jsonb;
+alter table jobforge.definitions add column redact text[] default '{}'::text[] not null;
+alter table jobforge.definitions add column write_only text[] default '{}'::text[] not null;
 alter table jobforge.definitions add constraint definitions_attempts_range CHECK (((max_attempts >= 1) AND (max_attempts <= 1000)));
 alter table jobforge.definitions add constraint definitions_burst_range CHECK (((rate_burst IS NULL) OR (((rate_burst >= 1) AND (rate_burst <= 1000000)) AND (rate_per_second IS NOT NULL))));
 alter table jobforge.definitions add constraint definitions_dead_retention_known CHECK ((dead_retention = ANY (ARRAY['day'::text, 'week'::text, 'month'::text, 'year'::text])));
@@ -346,17 +437,81 @@ alter table jobforge.definitions add constraint definitions_pk PRIMARY KEY (key)
 alter table jobforge.definitions add constraint definitions_priority_range CHECK (((priority >= 0) AND (priority <= 1000)));
 alter table jobforge.definitions add constraint definitions_queue_form CHECK ((queue ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$'::text));
 alter table jobforge.definitions add constraint definitions_rate_range CHECK (((rate_per_second >= (0.0001)::double precision) AND (rate_per_second <= (1000000)::double precision)));
+alter table jobforge.definitions add constraint definitions_redact_count CHECK (((cardinality(redact) <= 100) AND (array_position(redact, NULL::text) IS NULL)));
 alter table jobforge.definitions add constraint definitions_retention_known CHECK ((retention = ANY (ARRAY['day'::text, 'week'::text, 'month'::text, 'year'::text])));
 alter table jobforge.definitions add constraint definitions_retry_base_range CHECK (((retry_base_ms >= 1) AND (retry_base_ms <= 86400000)));
 alter table jobforge.definitions add constraint definitions_retry_cap_range CHECK (((retry_cap_ms >= retry_base_ms) AND (retry_cap_ms <= '2592000000'::bigint)));
 alter table jobforge.definitions add constraint definitions_retry_factor_range CHECK (((retry_factor >= (1)::double precision) AND (retry_factor <= (100)::double precision)));
 alter table jobforge.definitions add constraint definitions_retry_jitter_range CHECK (((retry_jitter >= (0)::double precision) AND (retry_jitter <= (1)::double precision)));
+alter table jobforge.definitions add constraint definitions_schema_kind CHECK ((jsonb_typeof(arg_schema) = ANY (ARRAY['object'::text, 'boolean'::text])));
+alter table jobforge.definitions add constraint definitions_schema_size CHECK ((octet_length((arg_schema)::text) <= 65536));
 alter table jobforge.definitions add constraint definitions_timeout_range CHECK (((timeout_seconds >= 1) AND (timeout_seconds <= 604800)));
+alter table jobforge.definitions add constraint definitions_write_only_count CHECK ((cardinality(write_only) <= 1000));
 alter table jobforge.definitions enable, force row level security;
 create policy fn_read on jobforge.definitions for select to jf_fn using (true);
 create policy sys_all on jobforge.definitions for all to jf_sys using (true) with check (true);
 grant delete, insert, select, update on table jobforge.definitions to jf_sys;
 grant select on table jobforge.definitions to jf_fn;
+
+create table jobforge.exit_history partition by LIST (retention);
+alter table jobforge.exit_history owner to jf_owner;
+alter table jobforge.exit_history add column tenant_id uuid not null;
+alter table jobforge.exit_history add column job_id uuid not null;
+alter table jobforge.exit_history add column number integer not null;
+alter table jobforge.exit_history add column pid integer;
+alter table jobforge.exit_history add column exit_code integer;
+alter table jobforge.exit_history add column signal integer;
+alter table jobforge.exit_history add column at timestamp with time zone not null;
+alter table jobforge.exit_history add column stdout_tail text;
+alter table jobforge.exit_history add column stderr_tail text;
+alter table jobforge.exit_history add column retention text not null;
+alter table jobforge.exit_history add column job_finished_at timestamp with time zone not null;
+alter table jobforge.exit_history add constraint attempt_exits_code_or_signal CHECK (((exit_code IS NULL) OR (signal IS NULL)));
+alter table jobforge.exit_history add constraint attempt_exits_code_range CHECK (((exit_code >= 0) AND (exit_code <= 255)));
+alter table jobforge.exit_history add constraint attempt_exits_pid_range CHECK ((pid > 0));
+alter table jobforge.exit_history add constraint attempt_exits_signal_range CHECK (((signal >= 1) AND (signal <= 64)));
+alter table jobforge.exit_history add constraint exit_history_pk PRIMARY KEY (tenant_id, job_id, number, job_finished_at, retention);
+alter table jobforge.exit_history enable, force row level security;
+create policy login_bound on jobforge.exit_history as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sys_all on jobforge.exit_history for all to jf_sys using (true) with check (true);
+create policy tenant_reads on jobforge.exit_history for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+create policy tenant_rows on jobforge.exit_history for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
+grant delete, insert, select, update on table jobforge.exit_history to jf_fn;
+grant delete, insert, select, update on table jobforge.exit_history to jf_sys;
+grant select on table jobforge.exit_history to jf_operator;
+grant select on table jobforge.exit_history to jf_tenant;
+
+create table jobforge.exit_history_day partition of jobforge.exit_history FOR VALUES IN ('day') partition by RANGE (job_finished_at);
+alter table jobforge.exit_history_day owner to jf_owner;
+alter table jobforge.exit_history_day enable, force row level security;
+
+create table jobforge.exit_history_day_default partition of jobforge.exit_history_day DEFAULT;
+alter table jobforge.exit_history_day_default owner to jf_owner;
+alter table jobforge.exit_history_day_default enable, force row level security;
+
+create table jobforge.exit_history_month partition of jobforge.exit_history FOR VALUES IN ('month') partition by RANGE (job_finished_at);
+alter table jobforge.exit_history_month owner to jf_owner;
+alter table jobforge.exit_history_month enable, force row level security;
+
+create table jobforge.exit_history_month_default partition of jobforge.exit_history_month DEFAULT;
+alter table jobforge.exit_history_month_default owner to jf_owner;
+alter table jobforge.exit_history_month_default enable, force row level security;
+
+create table jobforge.exit_history_week partition of jobforge.exit_history FOR VALUES IN ('week') partition by RANGE (job_finished_at);
+alter table jobforge.exit_history_week owner to jf_owner;
+alter table jobforge.exit_history_week enable, force row level security;
+
+create table jobforge.exit_history_week_default partition of jobforge.exit_history_week DEFAULT;
+alter table jobforge.exit_history_week_default owner to jf_owner;
+alter table jobforge.exit_history_week_default enable, force row level security;
+
+create table jobforge.exit_history_year partition of jobforge.exit_history FOR VALUES IN ('year') partition by RANGE (job_finished_at);
+alter table jobforge.exit_history_year owner to jf_owner;
+alter table jobforge.exit_history_year enable, force row level security;
+
+create table jobforge.exit_history_year_default partition of jobforge.exit_history_year DEFAULT;
+alter table jobforge.exit_history_year_default owner to jf_owner;
+alter table jobforge.exit_history_year_default enable, force row level security;
 
 create table jobforge.history_tails with (fillfactor=50);
 alter table jobforge.history_tails owner to jf_owner;
@@ -444,17 +599,17 @@ alter table jobforge.job_history add column source_ref text;
 alter table jobforge.job_history add column created_by text;
 alter table jobforge.job_history add column parent_id uuid;
 alter table jobforge.job_history add column error text;
-alter table jobforge.job_history add constraint job_history_status_known CHECK ((status = ANY (ARRAY['succeeded'::text, 'canceled'::text])));
 create index job_history_id ON ONLY jobforge.job_history USING btree (tenant_id, id);
 alter table jobforge.job_history enable, force row level security;
 create policy login_bound on jobforge.job_history as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sound on jobforge.job_history as restrictive for all to public with check ((status = ANY (ARRAY['succeeded'::text, 'canceled'::text])));
 create policy sys_all on jobforge.job_history for all to jf_sys using (true) with check (true);
 create policy tenant_reads on jobforge.job_history for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 create policy tenant_rows on jobforge.job_history for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 grant delete, insert, select, update on table jobforge.job_history to jf_fn;
 grant delete, insert, select, update on table jobforge.job_history to jf_sys;
-grant select (concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.job_history to jf_operator;
-grant select (concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.job_history to jf_tenant;
+grant select (concurrency_key, correlation_id, created_at, created_by, deaths, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.job_history to jf_operator;
+grant select (concurrency_key, correlation_id, created_at, created_by, deaths, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.job_history to jf_tenant;
 
 create table jobforge.job_history_day partition of jobforge.job_history FOR VALUES IN ('day') partition by RANGE (finished_at);
 alter table jobforge.job_history_day owner to jf_owner;
@@ -533,39 +688,37 @@ create table jobforge.jobs with (autovacuum_analyze_scale_factor=0.05, autovacuu
 alter table jobforge.jobs owner to jf_owner;
 alter table jobforge.jobs add column tenant_id uuid not null;
 alter table jobforge.jobs add column id uuid not null;
-alter table jobforge.jobs add column lease_id uuid;
 alter table jobforge.jobs add column run_at timestamp with time zone not null;
 alter table jobforge.jobs add column created_at timestamp with time zone not null;
-alter table jobforge.jobs add column started_at timestamp with time zone;
-alter table jobforge.jobs add column finished_at timestamp with time zone;
-alter table jobforge.jobs add column cancel_at timestamp with time zone;
 alter table jobforge.jobs add column fence integer default 0 not null;
 alter table jobforge.jobs add column failures integer default 0 not null;
-alter table jobforge.jobs add column worker_no integer;
 alter table jobforge.jobs add column deaths smallint default 0 not null;
 alter table jobforge.jobs add column max_attempts smallint not null;
 alter table jobforge.jobs add column priority smallint not null;
 alter table jobforge.jobs add column ready boolean not null;
-alter table jobforge.jobs add column noted boolean default false not null;
-alter table jobforge.jobs add column keyed boolean generated always as ((concurrency_key IS NOT NULL)) stored not null;
-alter table jobforge.jobs add column status text not null;
-alter table jobforge.jobs add column retention text not null;
+alter table jobforge.jobs add column keyed boolean default false not null;
 alter table jobforge.jobs add column queue text not null;
 alter table jobforge.jobs add column type text not null;
+alter table jobforge.jobs add column status text not null;
+alter table jobforge.jobs add column noted boolean default false not null;
+alter table jobforge.jobs add column lease_id uuid;
+alter table jobforge.jobs add column started_at timestamp with time zone;
+alter table jobforge.jobs add column finished_at timestamp with time zone;
+alter table jobforge.jobs add column cancel_at timestamp with time zone;
+alter table jobforge.jobs add column worker_no integer;
+alter table jobforge.jobs add column retention text not null;
+alter table jobforge.jobs add column source text not null;
 alter table jobforge.jobs add column payload jsonb not null;
 alter table jobforge.jobs add column dedupe_key text;
 alter table jobforge.jobs add column concurrency_key text;
 alter table jobforge.jobs add column correlation_id text;
 alter table jobforge.jobs add column traceparent text;
 alter table jobforge.jobs add column tags jsonb;
-alter table jobforge.jobs add column source text not null;
 alter table jobforge.jobs add column source_ref text;
 alter table jobforge.jobs add column created_by text;
 alter table jobforge.jobs add column parent_id uuid;
 alter table jobforge.jobs add column error text;
-alter table jobforge.jobs add constraint jobs_counts_sound CHECK (((failures >= 0) AND (deaths >= 0) AND ((failures + deaths) <= fence)));
 alter table jobforge.jobs add constraint jobs_pk PRIMARY KEY (tenant_id, id) with (fillfactor=50);
-alter table jobforge.jobs add constraint jobs_state_sound CHECK ( CASE WHEN (lease_id IS NOT NULL) THEN ((status = 'running'::text) AND (started_at IS NOT NULL) AND (fence > 0) AND (finished_at IS NULL) AND (NOT ready)) WHEN (finished_at IS NOT NULL) THEN ((status = ANY (ARRAY['failed'::text, 'dead'::text])) AND (NOT ready)) ELSE ((status = 'queued'::text) OR ((status = 'blocked'::text) AND (NOT ready))) END);
 create index jobs_apart ON jobforge.jobs USING btree (queue, type, ( CASE WHEN (deaths >= 2) THEN 1 ELSE 0 END), priority, run_at, id) WHERE (ready AND ((deaths >= 2) OR ((priority < 10) AND (NOT keyed))));
 create index jobs_dead_letters ON jobforge.jobs USING btree (tenant_id, finished_at, id) WHERE (finished_at IS NOT NULL);
 create index jobs_future ON jobforge.jobs USING btree (run_at, tenant_id, id) WHERE ((status = 'queued'::text) AND (NOT ready));
@@ -574,13 +727,14 @@ create index jobs_turn ON jobforge.jobs USING btree (queue, type, tenant_id, pri
 create unique index jobs_dedupe ON jobforge.jobs USING btree (tenant_id, dedupe_key) WHERE ((dedupe_key IS NOT NULL) AND (finished_at IS NULL));
 alter table jobforge.jobs enable, force row level security;
 create policy login_bound on jobforge.jobs as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
+create policy sound on jobforge.jobs as restrictive for all to public with check (((failures >= 0) AND (deaths >= 0) AND ((failures + deaths) <= fence) AND (keyed = (concurrency_key IS NOT NULL)) AND CASE WHEN (lease_id IS NOT NULL) THEN ((status = 'running'::text) AND (started_at IS NOT NULL) AND (fence > 0) AND (finished_at IS NULL) AND (NOT ready)) WHEN (finished_at IS NOT NULL) THEN ((status = ANY (ARRAY['failed'::text, 'dead'::text])) AND (NOT ready)) ELSE ((status = 'queued'::text) OR ((status = 'blocked'::text) AND (NOT ready))) END));
 create policy sys_all on jobforge.jobs for all to jf_sys using (true) with check (true);
 create policy tenant_reads on jobforge.jobs for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 create policy tenant_rows on jobforge.jobs for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 grant delete, insert, select, update on table jobforge.jobs to jf_fn;
 grant delete, insert, select, update on table jobforge.jobs to jf_sys;
-grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_operator;
-grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, dedupe_key, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_tenant;
+grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_operator;
+grant select (cancel_at, concurrency_key, correlation_id, created_at, created_by, deaths, error, failures, fence, finished_at, id, max_attempts, parent_id, priority, queue, retention, run_at, source, source_ref, started_at, status, tags, tenant_id, traceparent, type, worker_no) on table jobforge.jobs to jf_tenant;
 
 create unlogged table jobforge.key_turns with (fillfactor=50);
 alter table jobforge.key_turns owner to jf_owner;
@@ -614,8 +768,8 @@ alter table jobforge.lease_claims add column claim_no bigint default nextval('jo
 alter table jobforge.lease_claims add column tenant_ids uuid[] storage e not null;
 alter table jobforge.lease_claims add column job_ids uuid[] storage e not null;
 alter table jobforge.lease_claims add constraint lease_claims_pk PRIMARY KEY (lease_id, claim_no);
-alter table jobforge.lease_claims add constraint lease_claims_same_length CHECK ((cardinality(tenant_ids) = cardinality(job_ids)));
 alter table jobforge.lease_claims enable, force row level security;
+create policy sound on jobforge.lease_claims as restrictive for all to public with check ((cardinality(tenant_ids) = cardinality(job_ids)));
 create policy sys_all on jobforge.lease_claims for all to jf_sys using (true) with check (true);
 grant delete, insert, select, update on table jobforge.lease_claims to jf_sys;
 
@@ -631,12 +785,10 @@ alter table jobforge.leases add column created_at timestamp with time zone not n
 alter table jobforge.leases add column beat_at timestamp with time zone not null;
 alter table jobforge.leases add column expires_at timestamp with time zone not null;
 alter table jobforge.leases add constraint leases_pk PRIMARY KEY (id);
-alter table jobforge.leases add constraint leases_solo_window CHECK (((NOT solo) OR (window_size = 1)));
-alter table jobforge.leases add constraint leases_ttl_range CHECK (((ttl_seconds >= 1) AND (ttl_seconds <= 3600)));
-alter table jobforge.leases add constraint leases_window_range CHECK (((window_size >= 1) AND (window_size <= 100000)));
 create index leases_expiry ON jobforge.leases USING btree (expires_at);
 alter table jobforge.leases enable, force row level security;
 create policy fn_read on jobforge.leases for select to jf_fn using (true);
+create policy sound on jobforge.leases as restrictive for all to public with check ((((window_size >= 1) AND (window_size <= 100000)) AND ((ttl_seconds >= 1) AND (ttl_seconds <= 3600)) AND ((NOT solo) OR (window_size = 1))));
 create policy sys_all on jobforge.leases for all to jf_sys using (true) with check (true);
 grant delete, insert, select, update on table jobforge.leases to jf_sys;
 grant select on table jobforge.leases to jf_fn;
@@ -982,8 +1134,8 @@ grant execute on function jobforge.append_log(uuid, uuid, uuid, integer, text[],
 create function jobforge.apply_end(p_tenant_id uuid, p_job_id uuid, p_outcome text, p_error text, p_retry_after_ms bigint, p_now timestamp with time zone, OUT status text, OUT run_at timestamp with time zone) returns record language plpgsql volatile;
 alter function jobforge.apply_end(uuid, uuid, text, text, bigint, timestamp with time zone) owner to jf_sys;
 
-create function jobforge.apply_patch(p_document jsonb, p_patch jsonb, OUT document jsonb, OUT problem text) returns record language plpgsql immutable;
-alter function jobforge.apply_patch(jsonb, jsonb) owner to jf_fn;
+create function jobforge.apply_patch(p_document jsonb, p_patch jsonb, p_hidden text[] DEFAULT NULL::text[], OUT document jsonb, OUT problem text) returns record language plpgsql immutable;
+alter function jobforge.apply_patch(jsonb, jsonb, text[]) owner to jf_fn;
 
 create function jobforge.artifact_payload(p_ref text, p_bytes bigint) returns jsonb language sql immutable;
 alter function jobforge.artifact_payload(text, bigint) owner to jf_sys;
@@ -1073,8 +1225,19 @@ grant execute on function jobforge.confirm_artifacts(bigint, uuid[], text[], tim
 create function jobforge.count_finished(p_limit integer, p_since timestamp with time zone, p_until timestamp with time zone, p_now timestamp with time zone) returns TABLE(queue text, tenant_id uuid, enqueued bigint, completed bigint, canceled bigint, estimated boolean, leaf oid, block bigint) language plpgsql stable set enable_seqscan=off set jit=off set plan_cache_mode=force_custom_plan;
 alter function jobforge.count_finished(integer, timestamp with time zone, timestamp with time zone, timestamp with time zone) owner to jf_sys;
 
+create function jobforge.count_flow(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_group_by text, p_from timestamp with time zone DEFAULT NULL::timestamp with time zone, p_to timestamp with time zone DEFAULT NULL::timestamp with time zone) returns TABLE(key text, enqueued bigint, succeeded bigint, failed bigint, canceled bigint, estimated boolean, at timestamp with time zone, from_at timestamp with time zone, to_at timestamp with time zone, complete boolean) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.count_flow(uuid, uuid, uuid, integer, text, timestamp with time zone, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.count_flow(uuid, uuid, uuid, integer, text, timestamp with time zone, timestamp with time zone) to jf_worker;
+
+create function jobforge.count_jobs(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_group_by text, p_from timestamp with time zone DEFAULT NULL::timestamp with time zone, p_to timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 100000, p_budget_ms integer DEFAULT 2000) returns TABLE(key text, jobs bigint, waiting bigint, running bigint, succeeded bigint, failed bigint, dead bigint, canceled bigint, mean_seconds double precision, at timestamp with time zone, from_at timestamp with time zone, to_at timestamp with time zone, complete boolean) language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.count_jobs(uuid, uuid, uuid, integer, text, timestamp with time zone, timestamp with time zone, integer, integer) owner to jf_sys;
+grant execute on function jobforge.count_jobs(uuid, uuid, uuid, integer, text, timestamp with time zone, timestamp with time zone, integer, integer) to jf_worker;
+
 create function jobforge.count_live(p_limit integer, p_since timestamp with time zone, p_until timestamp with time zone) returns TABLE(queue text, tenant_id uuid, queued bigint, ready bigint, running bigint, dead bigint, enqueued bigint, failed bigint, oldest_ready timestamp with time zone, estimated boolean) language plpgsql stable;
 alter function jobforge.count_live(integer, timestamp with time zone, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.count_next_jobs(p_tenant_id uuid, p_before uuid, p_first uuid, p_group_by text, p_groups jobforge.job_count[], OUT groups jobforge.job_count[], OUT seen integer, OUT last uuid) returns record language sql stable;
+alter function jobforge.count_next_jobs(uuid, uuid, uuid, text, jobforge.job_count[]) owner to jf_sys;
 
 create function jobforge.count_runs(p_kind text, p_name text, p_since xid8) returns void language plpgsql volatile;
 alter function jobforge.count_runs(text, text, xid8) owner to jf_sys;
@@ -1084,11 +1247,31 @@ alter function jobforge.dedupe_key(uuid, text, jsonb) owner to jf_fn;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_operator;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_tenant;
 
+create function jobforge.definition_rules(p_types text[]) returns TABLE(key text, updated_at timestamp with time zone, arg_schema jsonb, redact text[]) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.definition_rules(text[]) owner to jf_sys;
+grant execute on function jobforge.definition_rules(text[]) to jf_operator;
+grant execute on function jobforge.definition_rules(text[]) to jf_tenant;
+grant execute on function jobforge.definition_rules(text[]) to jf_worker;
+
+create function jobforge.delete_connector_config(p_tenant_id uuid, p_name text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.delete_connector_config(uuid, text) owner to jf_fn;
+grant execute on function jobforge.delete_connector_config(uuid, text) to jf_operator;
+grant execute on function jobforge.delete_connector_config(uuid, text) to jf_tenant;
+
+create function jobforge.disable_connector_config(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_name text, p_reason text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.disable_connector_config(uuid, uuid, uuid, integer, text, text) owner to jf_sys;
+grant execute on function jobforge.disable_connector_config(uuid, uuid, uuid, integer, text, text) to jf_worker;
+
 create function jobforge.drop_artifacts(p_tenant_id uuid, p_job_id uuid) returns integer language plpgsql volatile;
 alter function jobforge.drop_artifacts(uuid, uuid) owner to jf_sys;
 
 create function jobforge.drop_notes(p_tenant_id uuid, p_job_id uuid) returns integer language plpgsql volatile;
 alter function jobforge.drop_notes(uuid, uuid) owner to jf_sys;
+
+create function jobforge.enable_connector_config(p_tenant_id uuid, p_name text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.enable_connector_config(uuid, text) owner to jf_fn;
+grant execute on function jobforge.enable_connector_config(uuid, text) to jf_operator;
+grant execute on function jobforge.enable_connector_config(uuid, text) to jf_tenant;
 
 create function jobforge.enqueue_job(p_tenant_id uuid, p_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_idempotency_key text DEFAULT NULL::text, p_dedupe_key text DEFAULT NULL::text, p_id uuid DEFAULT NULL::uuid, p_max_attempts integer DEFAULT NULL::integer, p_correlation_id text DEFAULT NULL::text, p_traceparent text DEFAULT NULL::text, p_tags jsonb DEFAULT NULL::jsonb, p_source text DEFAULT NULL::text, p_source_ref text DEFAULT NULL::text, p_created_by text DEFAULT NULL::text, p_concurrency_key text DEFAULT NULL::text, OUT id uuid, OUT status text, OUT existing boolean, OUT run_at timestamp with time zone) returns record language plpgsql volatile security definer set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text, text) owner to jf_fn;
@@ -1148,6 +1331,10 @@ create function jobforge.fail_jobs(p_lease_id uuid, p_tenant_ids uuid[], p_job_i
 alter function jobforge.fail_jobs(uuid, uuid[], uuid[], integer[], text[], text[], bigint[], text[], integer[], text[], text[]) owner to jf_sys;
 grant execute on function jobforge.fail_jobs(uuid, uuid[], uuid[], integer[], text[], text[], bigint[], text[], integer[], text[], text[]) to jf_worker;
 
+create function jobforge.find_connector_config(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_name text) returns TABLE(settings jsonb, disabled_reason text, secret_names text[], envs text[], key_ids text[], sealed bytea[]) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.find_connector_config(uuid, uuid, uuid, integer, text) owner to jf_sys;
+grant execute on function jobforge.find_connector_config(uuid, uuid, uuid, integer, text) to jf_worker;
+
 create function jobforge.find_dead_letters(p_tenant_id uuid, p_filter jobforge.job_filter, p_cursor text, p_now timestamp with time zone, p_limit integer, p_budget_ms integer, OUT ids uuid[], OUT next_cursor text, OUT complete boolean) returns record language plpgsql stable;
 alter function jobforge.find_dead_letters(uuid, jobforge.job_filter, text, timestamp with time zone, integer, integer) owner to jf_fn;
 
@@ -1165,6 +1352,11 @@ alter function jobforge.get_bulk(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.get_bulk(uuid, uuid) to jf_operator;
 grant execute on function jobforge.get_bulk(uuid, uuid) to jf_tenant;
 
+create function jobforge.get_connector_config(p_tenant_id uuid, p_name text) returns TABLE(name text, settings jsonb, secrets jsonb, disabled_at timestamp with time zone, disabled_reason text, created_at timestamp with time zone, updated_at timestamp with time zone, updated_by text) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.get_connector_config(uuid, text) owner to jf_fn;
+grant execute on function jobforge.get_connector_config(uuid, text) to jf_operator;
+grant execute on function jobforge.get_connector_config(uuid, text) to jf_tenant;
+
 create function jobforge.get_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, concurrency_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_id text, cancel_requested boolean, error text, payload jsonb, result jsonb, progress_percent real, progress_message text) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.get_job(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.get_job(uuid, uuid) to jf_operator;
@@ -1177,6 +1369,9 @@ create function jobforge.group_dead_letters(p_tenant_id uuid, p_type text DEFAUL
 alter function jobforge.group_dead_letters(uuid, text, text, timestamp with time zone, timestamp with time zone, integer, integer) owner to jf_fn;
 grant execute on function jobforge.group_dead_letters(uuid, text, text, timestamp with time zone, timestamp with time zone, integer, integer) to jf_operator;
 grant execute on function jobforge.group_dead_letters(uuid, text, text, timestamp with time zone, timestamp with time zone, integer, integer) to jf_tenant;
+
+create function jobforge.hand_back(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone, OUT requeued integer, OUT queues text[], OUT run_ats timestamp with time zone[]) returns record language plpgsql volatile;
+alter function jobforge.hand_back(uuid, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
 
 create function jobforge.heartbeat(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[], p_through bigint DEFAULT NULL::bigint) returns TABLE(expires_at timestamp with time zone, tenant_id uuid, id uuid, problem text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) owner to jf_sys;
@@ -1223,6 +1418,9 @@ create function jobforge.id_tail() returns text language sql volatile;
 alter function jobforge.id_tail() owner to jf_sys;
 grant execute on function jobforge.id_tail() to jf_fn;
 
+create function jobforge.is_connector_secret(p_secret jsonb) returns boolean language sql immutable;
+alter function jobforge.is_connector_secret(jsonb) owner to jf_fn;
+
 create function jobforge.is_known(p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_dedupe_key text) returns boolean language sql stable;
 alter function jobforge.is_known(uuid, text, text, uuid, text) owner to jf_fn;
 
@@ -1232,6 +1430,9 @@ alter function jobforge.is_paused(text, text, timestamp with time zone) owner to
 create function jobforge.is_pointer(p_value jsonb) returns boolean language sql immutable;
 alter function jobforge.is_pointer(jsonb) owner to jf_fn;
 
+create function jobforge.job_secrets(p_tenant_id uuid, p_job_id uuid) returns text[] language plpgsql stable;
+alter function jobforge.job_secrets(uuid, uuid) owner to jf_sys;
+
 create function jobforge.job_summary(p_tenant_id uuid, p_limit integer DEFAULT 10000) returns TABLE(blocked bigint, scheduled bigint, ready bigint, running bigint, failed bigint, dead bigint, capped boolean, oldest_ready timestamp with time zone, enqueued_hour bigint, completed_hour bigint, failed_hour bigint, canceled_hour bigint, enqueued_day bigint, completed_day bigint, failed_day bigint, canceled_day bigint, enqueued_rate double precision, completed_rate double precision, failed_rate double precision, drain_seconds double precision, sampled_at timestamp with time zone) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.job_summary(uuid, integer) owner to jf_fn;
 grant execute on function jobforge.job_summary(uuid, integer) to jf_operator;
@@ -1239,6 +1440,7 @@ grant execute on function jobforge.job_summary(uuid, integer) to jf_tenant;
 
 create function jobforge.json_at(p_document jsonb, p_path text[]) returns jsonb language plpgsql immutable;
 alter function jobforge.json_at(jsonb, text[]) owner to jf_fn;
+grant execute on function jobforge.json_at(jsonb, text[]) to jf_sys;
 
 create function jobforge.json_with(p_document jsonb, p_path text[], p_value jsonb) returns jsonb language plpgsql immutable;
 alter function jobforge.json_with(jsonb, text[], jsonb) owner to jf_fn;
@@ -1296,7 +1498,7 @@ grant execute on function jobforge.limited_now(uuid, text, text, integer) to jf_
 create function jobforge.limits_of(p_tenant_id uuid, p_type text, p_key text) returns TABLE(kind text, name text, slot text, most integer, rate double precision, burst integer, since xid8) language sql stable;
 alter function jobforge.limits_of(uuid, text, text) owner to jf_sys;
 
-create function jobforge.list_attempts(p_tenant_id uuid, p_job_id uuid) returns TABLE(number integer, status text, worker_id text, pid integer, started_at timestamp with time zone, finished_at timestamp with time zone, error_class text, error text, exit_code integer, stdout_tail text, stderr_tail text, log jsonb) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.list_attempts(p_tenant_id uuid, p_job_id uuid) returns TABLE(number integer, status text, worker_id text, pid integer, started_at timestamp with time zone, finished_at timestamp with time zone, error_class text, error text, exit_code integer, signal integer, stdout_tail text, stderr_tail text, log jsonb) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_attempts(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.list_attempts(uuid, uuid) to jf_operator;
 grant execute on function jobforge.list_attempts(uuid, uuid) to jf_tenant;
@@ -1311,14 +1513,19 @@ alter function jobforge.list_bulks(uuid, integer, uuid) owner to jf_fn;
 grant execute on function jobforge.list_bulks(uuid, integer, uuid) to jf_operator;
 grant execute on function jobforge.list_bulks(uuid, integer, uuid) to jf_tenant;
 
+create function jobforge.list_connector_configs(p_tenant_id uuid, p_limit integer DEFAULT 100, p_after text DEFAULT ''::text) returns TABLE(name text, settings jsonb, secrets jsonb, disabled_at timestamp with time zone, disabled_reason text, created_at timestamp with time zone, updated_at timestamp with time zone, updated_by text) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_connector_configs(uuid, integer, text) owner to jf_fn;
+grant execute on function jobforge.list_connector_configs(uuid, integer, text) to jf_operator;
+grant execute on function jobforge.list_connector_configs(uuid, integer, text) to jf_tenant;
+
 create function jobforge.list_dead_letters(p_tenant_id uuid, p_fingerprint text DEFAULT NULL::text, p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_failed_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_failed_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text, p_budget_ms integer DEFAULT 500) returns TABLE(id uuid, type text, queue text, status text, class text, fingerprint text, error text, created_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, source text, correlation_id text, tags jsonb, next_cursor text, complete boolean) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_dead_letters(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text, integer) owner to jf_fn;
 grant execute on function jobforge.list_dead_letters(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text, integer) to jf_operator;
 grant execute on function jobforge.list_dead_letters(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text, integer) to jf_tenant;
 
-create function jobforge.list_definitions(p_limit integer DEFAULT 100, p_after text DEFAULT NULL::text) returns TABLE(key text, description text, queue text, priority integer, timeout_seconds integer, max_attempts integer, max_deaths integer, retry_base_ms bigint, retry_factor real, retry_cap_ms bigint, retry_jitter real, retention text, dead_retention text, is_active boolean, max_in_flight integer, max_in_flight_per_key integer, rate_per_second double precision, rate_burst integer, created_at timestamp with time zone, updated_at timestamp with time zone, paused_at timestamp with time zone, paused_until timestamp with time zone, pause_reason text, paused_by text) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
-alter function jobforge.list_definitions(integer, text) owner to jf_sys;
-grant execute on function jobforge.list_definitions(integer, text) to jf_operator;
+create function jobforge.list_definitions(p_limit integer DEFAULT 100, p_after text DEFAULT NULL::text, p_key text DEFAULT NULL::text) returns TABLE(key text, description text, queue text, priority integer, timeout_seconds integer, max_attempts integer, max_deaths integer, retry_base_ms bigint, retry_factor real, retry_cap_ms bigint, retry_jitter real, retention text, dead_retention text, is_active boolean, max_in_flight integer, max_in_flight_per_key integer, rate_per_second double precision, rate_burst integer, arg_schema jsonb, redact text[], write_only text[], created_at timestamp with time zone, updated_at timestamp with time zone, paused_at timestamp with time zone, paused_until timestamp with time zone, pause_reason text, paused_by text) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_definitions(integer, text, text) owner to jf_sys;
+grant execute on function jobforge.list_definitions(integer, text, text) to jf_operator;
 
 create function jobforge.list_forgotten_pauses(p_age interval DEFAULT '1 day'::interval, p_limit integer DEFAULT 100) returns TABLE(kind text, name text, reason text, author text, paused_at timestamp with time zone, until timestamp with time zone, waits_since timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_forgotten_pauses(interval, integer) owner to jf_sys;
@@ -1335,6 +1542,10 @@ grant execute on function jobforge.list_jobs(uuid, text[], text, text, text, tim
 create function jobforge.list_pauses(p_limit integer DEFAULT 100) returns TABLE(kind text, name text, reason text, author text, paused_at timestamp with time zone, until timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_pauses(integer) owner to jf_sys;
 grant execute on function jobforge.list_pauses(integer) to jf_operator;
+
+create function jobforge.list_sealed_secrets(p_unless_key_id text, p_limit integer DEFAULT 100, p_after_tenant_id uuid DEFAULT '00000000-0000-0000-0000-000000000000'::uuid, p_after_config text DEFAULT ''::text, p_after_name text DEFAULT ''::text) returns TABLE(tenant_id uuid, config text, name text, key_id text, sealed bytea) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_sealed_secrets(text, integer, uuid, text, text) owner to jf_sys;
+grant execute on function jobforge.list_sealed_secrets(text, integer, uuid, text, text) to jf_operator;
 
 create function jobforge.list_starved(p_waiting interval DEFAULT '00:15:00'::interval, p_limit integer DEFAULT 100) returns TABLE(kind text, name text, limit_name text, allowed double precision, waits_since timestamp with time zone) language plpgsql stable security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_starved(interval, integer) owner to jf_sys;
@@ -1363,12 +1574,21 @@ create function jobforge.look(p_worker_id text) returns TABLE(sentinel boolean, 
 alter function jobforge.look(text) owner to jf_sys;
 grant execute on function jobforge.look(text) to jf_worker;
 
+create function jobforge.look_at_connector_config(p_tenant_id uuid, p_name text) returns TABLE(name text, settings jsonb, secrets jsonb, disabled_at timestamp with time zone, disabled_reason text, created_at timestamp with time zone, updated_at timestamp with time zone, updated_by text) language sql stable;
+alter function jobforge.look_at_connector_config(uuid, text) owner to jf_fn;
+
+create function jobforge.look_behind(p_queues text[], p_run_ats timestamp with time zone[]) returns void language sql volatile;
+alter function jobforge.look_behind(text[], timestamp with time zone[]) owner to jf_sys;
+
 create function jobforge.make_id(p_base bigint, p_tail text, p_position integer) returns uuid language sql immutable;
 alter function jobforge.make_id(bigint, text, integer) owner to jf_sys;
 grant execute on function jobforge.make_id(bigint, text, integer) to jf_fn;
 
 create function jobforge.make_partitions(p_limit integer, OUT made integer, OUT refused integer) returns record language plpgsql volatile security definer set lock_timeout=50ms set search_path=pg_catalog, pg_temp;
 alter function jobforge.make_partitions(integer) owner to jf_owner;
+
+create function jobforge.marks_write_only(p_root jsonb, p_node jsonb) returns boolean language sql stable;
+alter function jobforge.marks_write_only(jsonb, jsonb) owner to jf_sys;
 
 create function jobforge.merge_rooms(p_rooms jsonb, p_more jsonb) returns jsonb language sql immutable;
 alter function jobforge.merge_rooms(jsonb, jsonb) owner to jf_sys;
@@ -1378,6 +1598,7 @@ alter function jobforge.move_limited_since(text, text, xid8, xid8) owner to jf_s
 
 create function jobforge.next_jobs(p_tenant_id uuid, p_before uuid, p_live boolean, p_over boolean) returns TABLE(id uuid, type text, queue text, priority smallint, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, fence integer, failures integer, max_attempts smallint, source text, correlation_id text, tags jsonb, error text) language sql stable;
 alter function jobforge.next_jobs(uuid, uuid, boolean, boolean) owner to jf_fn;
+grant execute on function jobforge.next_jobs(uuid, uuid, boolean, boolean) to jf_sys;
 
 create function jobforge.next_keys(p_queue text, p_type text, p_tenant_id uuid, p_after text, p_most integer) returns SETOF text language sql stable;
 alter function jobforge.next_keys(text, text, uuid, text, integer) owner to jf_sys;
@@ -1402,6 +1623,10 @@ alter function jobforge.notice_outage(timestamp with time zone) owner to jf_sys;
 
 create function jobforge.open_leaves(p_since timestamp with time zone, p_now timestamp with time zone) returns TABLE(leaf oid, retention text, first timestamp with time zone, past timestamp with time zone) language sql stable;
 alter function jobforge.open_leaves(timestamp with time zone, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.path_steps(p_path text) returns text[] language sql immutable;
+alter function jobforge.path_steps(text) owner to jf_fn;
+grant execute on function jobforge.path_steps(text) to jf_sys;
 
 create function jobforge.pause(p_kind text, p_name text, p_reason text DEFAULT ''::text, p_until timestamp with time zone DEFAULT NULL::timestamp with time zone, p_author text DEFAULT NULL::text) returns timestamp with time zone language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.pause(text, text, text, timestamp with time zone, text) owner to jf_sys;
@@ -1437,6 +1662,7 @@ alter function jobforge.pick_turn(jobforge.claim_gate, jobforge.claim_turn, inte
 
 create function jobforge.pointer_path(p_pointer text) returns text[] language sql immutable;
 alter function jobforge.pointer_path(text) owner to jf_fn;
+grant execute on function jobforge.pointer_path(text) to jf_sys;
 
 create function jobforge.pre_request() returns void language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.pre_request() owner to jf_fn;
@@ -1510,13 +1736,45 @@ create function jobforge.reap(p_term bigint, p_limit integer DEFAULT 100) return
 alter function jobforge.reap(bigint, integer) owner to jf_sys;
 grant execute on function jobforge.reap(bigint, integer) to jf_operator;
 
+create function jobforge.redact(p_value jsonb, p_paths text[]) returns jsonb language plpgsql immutable;
+alter function jobforge.redact(jsonb, text[]) owner to jf_fn;
+
+create function jobforge.redact_at(p_value jsonb, p_steps text[]) returns jsonb language plpgsql immutable;
+alter function jobforge.redact_at(jsonb, text[]) owner to jf_fn;
+
+create function jobforge.redact_before(p_before jsonb) returns jsonb language sql stable;
+alter function jobforge.redact_before(jsonb) owner to jf_fn;
+
+create function jobforge.redact_patch(p_patch jsonb, p_filter jsonb) returns jsonb language sql stable;
+alter function jobforge.redact_patch(jsonb, jsonb) owner to jf_fn;
+
+create function jobforge.redact_paths(p_type text) returns text[] language plpgsql stable;
+alter function jobforge.redact_paths(text) owner to jf_fn;
+
+create function jobforge.redact_payload(p_payload jsonb, p_paths text[]) returns jsonb language sql immutable;
+alter function jobforge.redact_payload(jsonb, text[]) owner to jf_fn;
+
+create function jobforge.redact_strings(p_value jsonb, p_secrets text[]) returns jsonb language plpgsql immutable;
+alter function jobforge.redact_strings(jsonb, text[]) owner to jf_fn;
+
+create function jobforge.redact_text(p_text text, p_secrets text[]) returns text language plpgsql immutable;
+alter function jobforge.redact_text(text, text[]) owner to jf_fn;
+grant execute on function jobforge.redact_text(text, text[]) to jf_sys;
+
+create function jobforge.redact_under(p_value jsonb, p_at text[], p_paths text[]) returns jsonb language plpgsql immutable;
+alter function jobforge.redact_under(jsonb, text[], text[]) owner to jf_fn;
+
+create function jobforge.redacted_values(p_value jsonb, p_paths text[]) returns text[] language sql immutable;
+alter function jobforge.redacted_values(jsonb, text[]) owner to jf_fn;
+grant execute on function jobforge.redacted_values(jsonb, text[]) to jf_sys;
+
 create function jobforge.redrive_jobs(p_tenant_id uuid, p_job_ids uuid[] DEFAULT NULL::uuid[], p_fingerprint text DEFAULT NULL::text, p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_failed_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_failed_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_patch jsonb DEFAULT NULL::jsonb, p_max_attempts integer DEFAULT NULL::integer, p_reason text DEFAULT NULL::text, p_dry_run boolean DEFAULT false, p_limit integer DEFAULT 1000, p_cursor text DEFAULT NULL::text, p_budget_ms integer DEFAULT 2000) returns TABLE(id uuid, verdict text, error_code text, error_reason text, operation_id uuid, next_cursor text, complete boolean) language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) owner to jf_fn;
 grant execute on function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) to jf_operator;
 grant execute on function jobforge.redrive_jobs(uuid, uuid[], text, text, text, timestamp with time zone, timestamp with time zone, jsonb, integer, text, boolean, integer, text, integer) to jf_tenant;
 
-create function jobforge.redrive_row(p_tenant_id uuid, p_job_id uuid, p_patch jsonb, p_max_attempts integer, p_dry_run boolean, p_now timestamp with time zone, OUT problem text, OUT before jsonb) returns record language plpgsql volatile;
-alter function jobforge.redrive_row(uuid, uuid, jsonb, integer, boolean, timestamp with time zone) owner to jf_fn;
+create function jobforge.redrive_row(p_tenant_id uuid, p_job_id uuid, p_patch jsonb, p_max_attempts integer, p_room integer, p_dry_run boolean, p_now timestamp with time zone, OUT problem text, OUT before jsonb) returns record language plpgsql volatile;
+alter function jobforge.redrive_row(uuid, uuid, jsonb, integer, integer, boolean, timestamp with time zone) owner to jf_fn;
 
 create function jobforge.redrive_rows(p_tenant_id uuid, p_operation_id uuid, p_job_ids uuid[], p_patch jsonb, p_max_attempts integer, p_now timestamp with time zone) returns TABLE(id uuid, verdict text, error_code text, error_reason text) language plpgsql volatile;
 alter function jobforge.redrive_rows(uuid, uuid, uuid[], jsonb, integer, timestamp with time zone) owner to jf_fn;
@@ -1532,6 +1790,10 @@ grant execute on function jobforge.refuse(text, text, text) to jf_owner;
 create function jobforge.refuse_stale(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.refuse_stale(uuid, uuid, uuid, integer, timestamp with time zone) owner to jf_sys;
 
+create function jobforge.refuse_unknown_config(p_operation text, p_name text) returns void language plpgsql immutable;
+alter function jobforge.refuse_unknown_config(text, text) owner to jf_fn;
+grant execute on function jobforge.refuse_unknown_config(text, text) to jf_sys;
+
 create function jobforge.register_worker(p_worker_id text, p_host text, p_pid integer, p_version text, p_queues text[], p_types text[], p_slots integer DEFAULT 1, p_metadata jsonb DEFAULT '{}'::jsonb) returns integer language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) owner to jf_sys;
 grant execute on function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) to jf_worker;
@@ -1544,12 +1806,13 @@ create function jobforge.release_jobs(p_lease_id uuid, p_tenant_ids uuid[] DEFAU
 alter function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) owner to jf_sys;
 grant execute on function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) to jf_worker;
 
+create function jobforge.report_exit(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_pid integer, p_exit_code integer DEFAULT NULL::integer, p_signal integer DEFAULT NULL::integer, p_stdout_tail text DEFAULT NULL::text, p_stderr_tail text DEFAULT NULL::text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.report_exit(uuid, uuid, uuid, integer, integer, integer, integer, text, text) owner to jf_sys;
+grant execute on function jobforge.report_exit(uuid, uuid, uuid, integer, integer, integer, integer, text, text) to jf_worker;
+
 create function jobforge.report_progress(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_percent real, p_message text DEFAULT ''::text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) owner to jf_sys;
 grant execute on function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) to jf_worker;
-
-create function jobforge.requeue(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone) returns integer language plpgsql volatile;
-alter function jobforge.requeue(uuid, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
 
 create function jobforge.require_age(p_age interval) returns void language plpgsql immutable;
 alter function jobforge.require_age(interval) owner to jf_sys;
@@ -1567,6 +1830,15 @@ create function jobforge.require_columns(p_rows integer, VARIADIC p_lengths inte
 alter function jobforge.require_columns(integer, integer[]) owner to jf_fn;
 grant execute on function jobforge.require_columns(integer, integer[]) to jf_sys;
 
+create function jobforge.require_connector_name(p_name text) returns void language plpgsql immutable;
+alter function jobforge.require_connector_name(text) owner to jf_fn;
+
+create function jobforge.require_connector_secrets(p_config text, p_secrets jsonb) returns void language plpgsql immutable;
+alter function jobforge.require_connector_secrets(text, jsonb) owner to jf_fn;
+
+create function jobforge.require_held(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.require_held(uuid, uuid, uuid, integer, timestamp with time zone) owner to jf_sys;
+
 create function jobforge.require_lease(p_lease_id uuid, p_now timestamp with time zone) returns jobforge.leases language plpgsql volatile;
 alter function jobforge.require_lease(uuid, timestamp with time zone) owner to jf_sys;
 
@@ -1582,11 +1854,20 @@ grant execute on function jobforge.require_operator() to jf_fn;
 create function jobforge.require_patch(p_patch jsonb) returns void language plpgsql immutable;
 alter function jobforge.require_patch(jsonb) owner to jf_fn;
 
+create function jobforge.require_paths(p_key text, p_paths text[]) returns void language plpgsql immutable;
+alter function jobforge.require_paths(text, text[]) owner to jf_sys;
+
 create function jobforge.require_pausable(p_kind text, p_name text) returns void language plpgsql stable;
 alter function jobforge.require_pausable(text, text) owner to jf_sys;
 
+create function jobforge.require_period(p_from timestamp with time zone, p_to timestamp with time zone, p_group_by text, p_groups text[]) returns void language plpgsql immutable;
+alter function jobforge.require_period(timestamp with time zone, timestamp with time zone, text, text[]) owner to jf_sys;
+
 create function jobforge.require_redrive(p_patch jsonb, p_max_attempts integer, p_reason text, p_limit integer, p_budget_ms integer) returns void language plpgsql immutable;
 alter function jobforge.require_redrive(jsonb, integer, text, integer, integer) owner to jf_fn;
+
+create function jobforge.require_schema(p_key text, p_schema jsonb) returns void language plpgsql immutable;
+alter function jobforge.require_schema(text, jsonb) owner to jf_sys;
 
 create function jobforge.require_series(p_metric text, p_from timestamp with time zone, p_to timestamp with time zone, p_points integer) returns void language plpgsql immutable;
 alter function jobforge.require_series(text, timestamp with time zone, timestamp with time zone, integer) owner to jf_sys;
@@ -1607,6 +1888,10 @@ create function jobforge.reschedule_job(p_tenant_id uuid, p_job_id uuid, p_run_a
 alter function jobforge.reschedule_job(uuid, uuid, timestamp with time zone, integer) owner to jf_fn;
 grant execute on function jobforge.reschedule_job(uuid, uuid, timestamp with time zone, integer) to jf_operator;
 grant execute on function jobforge.reschedule_job(uuid, uuid, timestamp with time zone, integer) to jf_tenant;
+
+create function jobforge.reseal_secret(p_tenant_id uuid, p_config text, p_name text, p_was bytea, p_key_id text, p_sealed bytea) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.reseal_secret(uuid, text, text, bytea, text, bytea) owner to jf_sys;
+grant execute on function jobforge.reseal_secret(uuid, text, text, bytea, text, bytea) to jf_operator;
 
 create function jobforge.resign(p_holder text) returns boolean language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.resign(text) owner to jf_sys;
@@ -1633,8 +1918,14 @@ alter function jobforge.retry_job(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.retry_job(uuid, uuid) to jf_operator;
 grant execute on function jobforge.retry_job(uuid, uuid) to jf_tenant;
 
+create function jobforge.revival_problem(p_job jobforge.jobs, p_room integer) returns text language sql stable;
+alter function jobforge.revival_problem(jobforge.jobs, integer) owner to jf_fn;
+
 create function jobforge.revive(p_job jobforge.jobs, p_payload jsonb, p_max_attempts integer, p_now timestamp with time zone) returns text language plpgsql volatile;
 alter function jobforge.revive(jobforge.jobs, jsonb, integer, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.room_to_wait(p_tenant_id uuid, p_now timestamp with time zone) returns integer language sql volatile;
+alter function jobforge.room_to_wait(uuid, timestamp with time zone) owner to jf_fn;
 
 create function jobforge.runs_of(p_kind text, p_name text) returns integer language sql volatile;
 alter function jobforge.runs_of(text, text) owner to jf_sys;
@@ -1648,6 +1939,12 @@ alter function jobforge.scan_bulk(uuid, text, jobforge.job_filter, timestamp wit
 
 create function jobforge.scan_dead_letters(p_tenant_id uuid, p_filter jobforge.job_filter, p_at timestamp with time zone, p_id uuid, p_until timestamp with time zone, p_limit integer) returns TABLE(finished_at timestamp with time zone, id uuid, matched boolean) language sql stable;
 alter function jobforge.scan_dead_letters(uuid, jobforge.job_filter, timestamp with time zone, uuid, timestamp with time zone, integer) owner to jf_fn;
+
+create function jobforge.schema_parts(p_root jsonb, p_node jsonb, p_path text, p_refs text[], p_ats text[]) returns TABLE(node jsonb, path text, refs text[], ats text[], hidden boolean) language plpgsql stable;
+alter function jobforge.schema_parts(jsonb, jsonb, text, text[], text[]) owner to jf_sys;
+
+create function jobforge.schema_target(p_root jsonb, p_ref text) returns jsonb language plpgsql stable;
+alter function jobforge.schema_target(jsonb, text) owner to jf_sys;
 
 create function jobforge.settle(p_outcome text, p_failures integer, p_deaths integer, p_max_attempts integer, p_cancel_at timestamp with time zone, p_definition jobforge.definitions, p_retry_after_ms bigint, p_now timestamp with time zone, OUT status text, OUT run_at timestamp with time zone) returns record language plpgsql volatile;
 alter function jobforge.settle(text, integer, integer, integer, timestamp with time zone, jobforge.definitions, bigint, timestamp with time zone) owner to jf_sys;
@@ -1682,9 +1979,16 @@ alter function jobforge.step_bulk(uuid, uuid, integer) owner to jf_fn;
 grant execute on function jobforge.step_bulk(uuid, uuid, integer) to jf_operator;
 grant execute on function jobforge.step_bulk(uuid, uuid, integer) to jf_tenant;
 
+create function jobforge.step_key(p_step text) returns text language sql immutable;
+alter function jobforge.step_key(text) owner to jf_fn;
+grant execute on function jobforge.step_key(text) to jf_sys;
+
 create function jobforge.stop_worker(p_worker_id text) returns boolean language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.stop_worker(text) owner to jf_sys;
 grant execute on function jobforge.stop_worker(text) to jf_worker;
+
+create function jobforge.store_connector_secrets(p_tenant_id uuid, p_config text, p_secrets jsonb, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.store_connector_secrets(uuid, text, jsonb, timestamp with time zone) owner to jf_fn;
 
 create function jobforge.survey(p_queues text[], p_types text[], p_most integer, p_now timestamp with time zone, OUT timeouts integer[], OUT due boolean, OUT apart boolean, OUT gated boolean, OUT ready integer) returns record language plpgsql volatile;
 alter function jobforge.survey(text[], text[], integer, timestamp with time zone) owner to jf_sys;
@@ -1699,7 +2003,7 @@ grant execute on function jobforge.system_state(integer) to jf_operator;
 create function jobforge.take_turns(p_gate jobforge.claim_gate, p_bound uuid, p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[], p_now timestamp with time zone) returns jobforge.claim_turn language plpgsql volatile;
 alter function jobforge.take_turns(jobforge.claim_gate, uuid, jobforge.claim_turn, integer, jobforge.claim_mark[], timestamp with time zone) owner to jf_sys;
 
-create function jobforge.tell_bulk(p_operation jobforge.bulk_operations) returns jobforge.bulk_operation language sql immutable;
+create function jobforge.tell_bulk(p_operation jobforge.bulk_operations) returns jobforge.bulk_operation language sql stable;
 alter function jobforge.tell_bulk(jobforge.bulk_operations) owner to jf_fn;
 
 create function jobforge.tenant_room(p_tenant_id uuid, p_now timestamp with time zone, OUT room integer, OUT retry_at timestamp with time zone) returns record language plpgsql volatile;
@@ -1718,8 +2022,8 @@ grant execute on function jobforge.tokens_now(uuid, text, text, double precision
 create function jobforge.trusted_marks(p_marks jsonb, p_queues text[], p_types text[], p_now timestamp with time zone) returns jobforge.claim_mark[] language plpgsql volatile;
 alter function jobforge.trusted_marks(jsonb, text[], text[], timestamp with time zone) owner to jf_sys;
 
-create function jobforge.twin_problem(p_job jobforge.jobs) returns text language sql stable;
-alter function jobforge.twin_problem(jobforge.jobs) owner to jf_fn;
+create function jobforge.uncovers(p_document jsonb, p_op jsonb, p_hidden text[]) returns boolean language plpgsql immutable;
+alter function jobforge.uncovers(jsonb, jsonb, text[]) owner to jf_fn;
 
 create function jobforge.undo_bulk(p_tenant_id uuid, p_operation_id uuid, p_limit integer DEFAULT 500) returns jobforge.bulk_operation language plpgsql volatile security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.undo_bulk(uuid, uuid, integer) owner to jf_fn;
@@ -1733,13 +2037,22 @@ create function jobforge.upkeep_partitions(p_term bigint, p_limit integer DEFAUL
 alter function jobforge.upkeep_partitions(bigint, integer) owner to jf_owner;
 grant execute on function jobforge.upkeep_partitions(bigint, integer) to jf_operator;
 
-create function jobforge.upsert_definition(p_key text, p_description text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_timeout_seconds integer DEFAULT NULL::integer, p_max_attempts integer DEFAULT NULL::integer, p_max_deaths integer DEFAULT NULL::integer, p_retry_preset text DEFAULT NULL::text, p_retry_base_ms bigint DEFAULT NULL::bigint, p_retry_factor real DEFAULT NULL::real, p_retry_cap_ms bigint DEFAULT NULL::bigint, p_retry_jitter real DEFAULT NULL::real, p_retention text DEFAULT NULL::text, p_is_active boolean DEFAULT NULL::boolean, p_max_in_flight integer DEFAULT NULL::integer, p_max_in_flight_per_key integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_dead_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[]) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
-alter function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[]) owner to jf_sys;
-grant execute on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[]) to jf_operator;
+create function jobforge.upsert_connector_config(p_tenant_id uuid, p_name text, p_settings jsonb DEFAULT NULL::jsonb, p_secrets jsonb DEFAULT NULL::jsonb, p_updated_by text DEFAULT NULL::text) returns TABLE(name text, settings jsonb, secrets jsonb, disabled_at timestamp with time zone, disabled_reason text, created_at timestamp with time zone, updated_at timestamp with time zone, updated_by text) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.upsert_connector_config(uuid, text, jsonb, jsonb, text) owner to jf_fn;
+grant execute on function jobforge.upsert_connector_config(uuid, text, jsonb, jsonb, text) to jf_operator;
+grant execute on function jobforge.upsert_connector_config(uuid, text, jsonb, jsonb, text) to jf_tenant;
+
+create function jobforge.upsert_definition(p_key text, p_description text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_timeout_seconds integer DEFAULT NULL::integer, p_max_attempts integer DEFAULT NULL::integer, p_max_deaths integer DEFAULT NULL::integer, p_retry_preset text DEFAULT NULL::text, p_retry_base_ms bigint DEFAULT NULL::bigint, p_retry_factor real DEFAULT NULL::real, p_retry_cap_ms bigint DEFAULT NULL::bigint, p_retry_jitter real DEFAULT NULL::real, p_retention text DEFAULT NULL::text, p_is_active boolean DEFAULT NULL::boolean, p_max_in_flight integer DEFAULT NULL::integer, p_max_in_flight_per_key integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_dead_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[], p_arg_schema jsonb DEFAULT NULL::jsonb, p_redact text[] DEFAULT NULL::text[]) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[]) owner to jf_sys;
+grant execute on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[]) to jf_operator;
 
 create function jobforge.upsert_tenant(p_tenant_id uuid, p_name text DEFAULT NULL::text, p_weight integer DEFAULT NULL::integer, p_max_pending integer DEFAULT NULL::integer, p_max_in_flight integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[]) returns uuid language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.upsert_tenant(uuid, text, integer, integer, integer, double precision, integer, text, text[]) owner to jf_sys;
 grant execute on function jobforge.upsert_tenant(uuid, text, integer, integer, integer, double precision, integer, text, text[]) to jf_operator;
+
+create function jobforge.values_at(p_value jsonb, p_steps text[]) returns SETOF jsonb language plpgsql immutable;
+alter function jobforge.values_at(jsonb, text[]) owner to jf_fn;
+grant execute on function jobforge.values_at(jsonb, text[]) to jf_sys;
 
 create function jobforge.verdicts(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_done integer[], p_now timestamp with time zone) returns TABLE(at integer, verdict text) language sql stable;
 alter function jobforge.verdicts(uuid, uuid[], uuid[], integer[], integer[], timestamp with time zone) owner to jf_sys;
@@ -1766,3 +2079,6 @@ alter function jobforge.weights(uuid[], boolean) owner to jf_sys;
 
 create function jobforge.write_cursor(p_at timestamp with time zone, p_id uuid) returns text language sql immutable;
 alter function jobforge.write_cursor(timestamp with time zone, uuid) owner to jf_fn;
+
+create function jobforge.write_only_paths(p_key text, p_schema jsonb) returns text[] language plpgsql stable;
+alter function jobforge.write_only_paths(text, jsonb) owner to jf_sys;
