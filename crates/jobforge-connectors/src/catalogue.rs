@@ -2,7 +2,7 @@
 
 use jobforge_core::Definition;
 
-use crate::{http, webhook};
+use crate::{http, qr, report, webhook};
 
 /// A job type that needs no code.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub struct Connector {
 }
 
 /// All of them.
-pub fn connectors() -> [Connector; 2] {
+pub fn connectors() -> [Connector; 4] {
     [
         Connector {
             key: http::KEY,
@@ -37,6 +37,20 @@ pub fn connectors() -> [Connector; 2] {
             // With the standard pauses these are about nine hours.
             max_attempts: 20,
         },
+        Connector {
+            key: report::TYPE,
+            description: "Makes a report in JSON, HTML or CSV of rows given or of the tenant's own jobs",
+            schema: report::schema(),
+            timeout_seconds: 300,
+            max_attempts: 5,
+        },
+        Connector {
+            key: qr::TYPE,
+            description: "Makes a QR code of a text, as PNG",
+            schema: qr::schema(),
+            timeout_seconds: 300,
+            max_attempts: 5,
+        },
     ]
 }
 
@@ -48,6 +62,7 @@ impl Connector {
             timeout_seconds: Some(self.timeout_seconds),
             max_attempts: Some(self.max_attempts),
             retry_preset: Some("standard".to_owned()),
+            arg_schema: serde_json::from_str(self.schema).ok(),
             ..Definition::new(self.key)
         }
     }
@@ -61,8 +76,8 @@ mod tests {
     fn every_schema_is_one() {
         for connector in connectors() {
             let schema = serde_json::from_str(connector.schema).unwrap();
-            assert!(jsonschema::meta::is_valid(&schema), "{}", connector.key);
-            assert!(jsonschema::validator_for(&schema).is_ok(), "{}", connector.key);
+            assert!(jobforge_core::schema::check_schema(&schema).is_ok(), "{}", connector.key);
+            assert!(connector.definition().arg_schema.is_some(), "{}", connector.key);
         }
     }
 }

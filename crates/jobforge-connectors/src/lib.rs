@@ -24,5 +24,5 @@ mod schema;
 mod tools;
 
 pub use catalogue::{Connector, connectors};
-pub use generators::{generator_definitions, register_generators};
+pub use generators::register_generators;
 pub use tools::register;

@@ -56,7 +56,10 @@ pub(crate) async fn find(
 ) -> Result<Option<Settings>, HandlerError> {
     let Some(name) = name else { return Ok(None) };
     match configs.find(context, name).await {
-        Ok(Some(settings)) => Ok(Some(settings)),
+        Ok(Some(settings)) => {
+            settings.secrets.values().for_each(|secret| context.add_secret(secret.expose_secret()));
+            Ok(Some(settings))
+        }
         Ok(None) => Err(permanent(format!("connector config {name} is not known"))),
         Err(error) => Err(error.into_handler_error()),
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jobforge_connectors::configs::{ConnectorConfigs, DatabaseConfigs, SealKeys, SecretEnv};
-use jobforge_connectors::{generator_definitions, register_generators};
+use jobforge_connectors::{connectors, register_generators};
 use jobforge_core::{Job, NewJob, rpc};
 use jobforge_testkit::{NOOP, TENANT_A, TestDb, WORKER};
 use jobforge_worker::{Context, HandlerResult, Outcome, Worker, WorkerConfig, WorkerHandle};
@@ -32,7 +32,7 @@ impl Story {
         let _ = subscriber.with_writer(move || lines.clone()).try_init();
         let db = TestDb::new().await;
         let (app, operator) = (db.as_app().await, db.as_operator().await);
-        for definition in generator_definitions() {
+        for definition in connectors().map(|connector| connector.definition()) {
             rpc::upsert_definition(&operator, &definition).await.unwrap();
         }
         Story { db, app, operator, logged }

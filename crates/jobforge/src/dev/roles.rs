@@ -84,8 +84,7 @@ async fn register(operator_url: &str) -> Result<()> {
     }
     upsert_tenant(&client, &Tenant::named(demo::TENANT, "demo")).await?;
     let connectors = connectors().map(|connector| connector.definition());
-    let generators = jobforge_connectors::generator_definitions();
-    for definition in demo::definitions().into_iter().chain(connectors).chain(generators) {
+    for definition in demo::definitions().into_iter().chain(connectors) {
         upsert_definition(&client, &definition).await?;
     }
     Ok(())
