@@ -6,10 +6,9 @@ Also: what is stopped comes back with its data.
 import os
 import re
 import signal
-import subprocess
 import time
 
-from world import APP, TENANT, Failed, check, figure, tell, wait_until
+from world import APP, TENANT, Failed, check, children, figure, tell, wait_until
 
 COUNT = "select (select count(*) from jobforge.jobs) + (select count(*) from jobforge.job_history)"
 SUCCEEDED = "select count(*) from jobforge.job_history where status = 'succeeded'"
@@ -58,14 +57,6 @@ def stop(world, dev, name):
     left = [pid for pid in family if alive(pid)]
     check(f"{name}: left of {len(family)} processes", not left, len(left))
     check(f"{name}: dev.json is withdrawn", not (world.dir / "data/dev.json").exists())
-
-
-def children(pid):
-    """Children and their children, by pid."""
-    table = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    pairs = [tuple(map(int, line.split())) for line in table.splitlines()]
-    found = [child for child, parent in pairs if parent == pid]
-    return found + [grandchild for child in found for grandchild in children(child)]
 
 
 def alive(pid):

@@ -3,15 +3,13 @@
 Transaction mode with a pool of one, so whatever a transaction leaves behind the next tenant would get.
 """
 
-import os
 import re
-import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import urlsplit
 
-from world import APP, OPERATOR, TENANT, WORKER, Failed, as_server_user, check, figure, tell, wait_until
+from servers import start_pgbouncer
+from world import APP, OPERATOR, TENANT, WORKER, check, figure, tell, wait_until
 
 OTHER = "d0000000-0000-4000-8000-000000000002"
 ROUNDS = 1250
@@ -118,38 +116,6 @@ def finished(world, app, number):
         seconds, count = world.sql(app, ask)[-1]
         return float(seconds) if int(count) == number else None
     return wait_until(f"{number} jobs have succeeded", answer)
-
-
-def start_pgbouncer(world):
-    program = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
-    if not program:
-        raise Failed("pgbouncer is not installed: scripts/setup test")
-    home = world.dir / "pgbouncer"
-    home.mkdir()
-    server = urlsplit(world.url(APP))
-    logins = [urlsplit(world.url(login)) for login in (APP, WORKER)]
-    # It lets everybody in and knows the passwords: on a port of this machine, for the minute of a story.
-    (home / "users.txt").write_text("".join(f'"{one.username}" "{one.password}"\n' for one in logins))
-    port = server.port + 12000
-    (home / "pgbouncer.ini").write_text(f"""[databases]
-jobforge = host=127.0.0.1 port={server.port} dbname=jobforge
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = trust
-auth_file = {home}/users.txt
-pool_mode = transaction
-default_pool_size = 1
-""")
-    if os.geteuid() == 0:
-        for path in (home, *home.iterdir()):
-            shutil.chown(path, "postgres", "postgres")
-    version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split("\n")[0]
-    process = world.spawn("pgbouncer", *as_server_user(program, home / "pgbouncer.ini"))
-    world.wait_ready(process, lambda: "process up" in world.log("pgbouncer"), "pgbouncer")
-    figure("pooler, mode, pool size", f"{version}, transaction, 1")
-    return port
 
 
 if __name__ == "__main__":

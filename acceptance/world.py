@@ -79,12 +79,12 @@ class World:
         own = {k: v for k, v in os.environ.items() if not k.startswith(("JOBFORGE_", "PG", "DATABASE_URL"))}
         return {**own, "JOBFORGE_PG_BIN": str(self.bin), **settings}
 
-    def spawn(self, name, *command, **settings):
+    def spawn(self, name, *command, stdin=subprocess.DEVNULL, **settings):
         """Starts a process; what it says is in <name>.log. A group of its own: a Ctrl-C at the terminal is ours."""
         log = open(self.dir / f"{name}.log", "ab")
         process = subprocess.Popen(
             [str(part) for part in command], cwd=self.dir, env=self.environment(**settings),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            stdin=stdin, stdout=log, stderr=log, start_new_session=True)
         log.close()
         self.processes.append(process)
         return process
@@ -101,16 +101,36 @@ class World:
             raise Failed(f"{name} does not compile")
         return ROOT / "target" / ("release" if flags else "debug") / "examples" / name
 
-    def jobforge(self, *arguments, url=None, **settings):
-        """Runs a command of the executable to its end."""
-        if url:
-            settings["JOBFORGE_DATABASE_URL"] = url
-        return subprocess.run([JOBFORGE, *arguments], cwd=self.dir, env=self.environment(**settings),
-                              capture_output=True, text=True, timeout=120)
+    def jobforge(self, *arguments, url=None, given=None, **settings):
+        """Runs a command of the executable to its end; without a URL on what `dev` started, as the login that fits."""
+        settings |= {"JOBFORGE_DATABASE_URL": url} if url else {"JOBFORGE_DATA_DIR": str(self.dir / "data")}
+        return subprocess.run([JOBFORGE, *map(str, arguments)], cwd=self.dir, env=self.environment(**settings),
+                              input=given, capture_output=True, text=True, timeout=120)
 
-    def dev(self, *flags, name="dev"):
+    def answer(self, *arguments, **settings):
+        """What a command that must succeed answers for programs."""
+        done = self.jobforge(*arguments, "--json", **settings)
+        if done.returncode != 0:
+            raise Failed(f"jobforge {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+    def enqueue(self, kind, payload, *flags, **settings):
+        """The id of a new job, from the command line."""
+        return self.answer("enqueue", kind, "--payload", json.dumps(payload), *flags, **settings)["id"]
+
+    def job_that_is(self, status, job, seconds=60):
+        """The job with its attempts, once it is so; another end of it is the story's failure."""
+        def shown():
+            told = self.answer("jobs", "show", job)
+            now = told["job"]["status"]
+            if now != status and now in ("succeeded", "failed", "dead", "canceled"):
+                raise Failed(f"{told['job']['type']} is {now}, not {status}: {told['job']['error']}")
+            return told if now == status else None
+        return wait_until(f"{job} is {status}", shown, seconds=seconds)
+
+    def dev(self, *flags, name="dev", **settings):
         """Starts `jobforge dev` on a private Postgres and waits until it says that it is ready."""
-        process = self.spawn(name, JOBFORGE, "dev", "--data-dir", self.dir / "data", *flags)
+        process = self.spawn(name, JOBFORGE, "dev", "--data-dir", self.dir / "data", *flags, **settings)
         self.wait_ready(process, lambda: (self.dir / "data/dev.json").exists(), name)
         return process
 
@@ -183,6 +203,24 @@ def end(process):
             process.send_signal(sign)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=5)
+
+
+def children(pid):
+    """Children and their children, by pid."""
+    table = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    pairs = [tuple(map(int, line.split())) for line in table.splitlines()]
+    found = [child for child, parent in pairs if parent == pid]
+    return found + [grandchild for child in found for grandchild in children(child)]
+
+
+def marked(mark):
+    """The processes that have this in their environment."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in environment.read_bytes():
+                found.append(int(environment.parent.name))
+    return found
 
 
 def interrupted(sign, _):
