@@ -257,11 +257,13 @@ impl Claimer {
             return round;
         }
         let good_until = sent + self.engine.config.lease();
-        let lease =
-            self.lease.get_or_insert_with(|| Arc::new(Lease::new(claimed.lease_id, self.window, good_until)));
-        let on = |job: &ClaimedJob| match job.lease_id == lease.id {
-            true => lease.clone(),
-            false => Arc::new(Lease::solo(job.lease_id, good_until)),
+        // With nothing but a suspect the database made no lease beside the suspect's own.
+        if self.lease.is_none() && claimed.jobs.iter().any(|job| job.lease_id == claimed.lease_id) {
+            self.lease = Some(Arc::new(Lease::new(claimed.lease_id, self.window, good_until)));
+        }
+        let on = |job: &ClaimedJob| match &self.lease {
+            Some(lease) if lease.id == job.lease_id => lease.clone(),
+            _ => Arc::new(Lease::solo(job.lease_id, good_until)),
         };
         let jobs: Vec<Arc<Job>> = claimed
             .jobs
@@ -270,8 +272,11 @@ impl Claimer {
             .map(|(lease, job)| Arc::new(Job::new(job, lease)))
             .collect();
         let holdings = &self.engine.holdings;
-        holdings.adopt(lease, jobs.iter().filter(|job| job.lease.id == lease.id).cloned());
-        for job in jobs.iter().filter(|job| job.lease.id != lease.id) {
+        let shared = |job: &Job| self.lease.as_ref().is_some_and(|lease| Arc::ptr_eq(&job.lease, lease));
+        if let Some(lease) = &self.lease {
+            holdings.adopt(lease, jobs.iter().filter(|job| shared(job)).cloned());
+        }
+        for job in jobs.iter().filter(|job| !shared(job)) {
             holdings.adopt(&job.lease, [job.clone()]);
         }
         Counters::add(&self.engine.counters.claimed, jobs.len());

@@ -1,8 +1,7 @@
 //! A worker with a RabbitMQ beside it: hints shorten the way to a job, and nothing depends on them.
 
-use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -12,9 +11,8 @@ use lapin::options::BasicPublishOptions;
 use lapin::{BasicProperties, Connection, ConnectionProperties};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tracing_subscriber::fmt::MakeWriter;
 
-use crate::support::{Story, echo, eventually};
+use crate::support::{Lines, Story, echo, eventually};
 
 /// An hour in which no look finds anything: whoever starts a job then was told of it.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -37,47 +35,6 @@ impl Claims {
             claims.fetch_add(usize::from(point == "claim"), Ordering::SeqCst);
             async {}.boxed()
         }))
-    }
-}
-
-/// What was logged.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Lines {
-    /// Before the story begins, which else logs for itself.
-    fn capture() -> Lines {
-        let lines = Lines::default();
-        let writer = lines.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer);
-        subscriber.with_env_filter("jobforge_worker=debug").init();
-        lines
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
-    fn count(&self, level: &str, message: &str) -> usize {
-        self.text().lines().filter(|line| line.contains(level) && line.contains(message)).count()
-    }
-}
-
-impl io::Write for Lines {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(text)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Lines;
-
-    fn make_writer(&'a self) -> Lines {
-        self.clone()
     }
 }
 

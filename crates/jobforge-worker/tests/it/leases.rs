@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::support::{PATIENCE, Story, echo, eventually, faults};
+use crate::support::{Lines, PATIENCE, Story, echo, eventually, faults};
 
 #[test]
 fn a_handler_that_blocks_every_thread_does_not_stop_the_beats() {
@@ -219,6 +219,22 @@ async fn suspects_run_one_at_a_time_on_leases_of_their_own() {
     })
     .await;
     worker.shutdown().await;
+}
+
+/// A claim of nothing but a suspect makes no other lease: the next claim must not ask for one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_of_suspects_alone_misses_no_lease() {
+    let lines = Lines::capture();
+    let story = Story::begin().await;
+    let ids = story.enqueue_numbers(5).await;
+    let admin = story.db.connect_super().await;
+    admin.execute("update jobforge.jobs set deaths = 2, fence = 2", &[]).await.unwrap();
+    let worker = story.work(story.config(), echo).await;
+    for id in ids {
+        story.until(id, "succeeded").await;
+    }
+    worker.shutdown().await;
+    assert_eq!(lines.count("WARN", ""), 0, "{}", lines.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

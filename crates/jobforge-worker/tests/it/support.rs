@@ -1,7 +1,8 @@
 //! What the stories share: a database with an application, an operator and workers on it.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -10,6 +11,7 @@ use jobforge_testkit::{FaultPoints, NOOP, PASSWORD, TENANT_A, TestDb, WORKER};
 use jobforge_worker::{Context, Faults, HandlerResult, Outcome, Worker, WorkerConfig, WorkerHandle};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
+use tracing_subscriber::fmt::MakeWriter;
 use uuid::Uuid;
 
 /// Generous, because it only passes when a test fails.
@@ -133,4 +135,45 @@ pub(crate) fn faults(points: &FaultPoints) -> Faults {
         }
         .boxed()
     }))
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    /// Before the story begins, which else logs for itself.
+    pub(crate) fn capture() -> Lines {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer);
+        subscriber.with_env_filter("jobforge_worker=debug").init();
+        lines
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    pub(crate) fn count(&self, level: &str, message: &str) -> usize {
+        self.text().lines().filter(|line| line.contains(level) && line.contains(message)).count()
+    }
+}
+
+impl io::Write for Lines {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Lines;
+
+    fn make_writer(&'a self) -> Lines {
+        self.clone()
+    }
 }
