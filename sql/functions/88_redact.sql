@@ -88,6 +88,7 @@ language plpgsql immutable
 as $$
 declare
   v_secret text;
+  v_form text;
 begin
   if p_text is null or coalesce(p_secrets, '{}') = '{}' then
     return p_text;
@@ -96,13 +97,20 @@ begin
     return '[redacted]';
   end if;
   foreach v_secret in array p_secrets loop
-    p_text := replace(replace(p_text, v_secret, '[redacted]'), btrim(to_json(v_secret)::text, '"'), '[redacted]');
+    -- JSON stands in JSON: an answer that quotes what it was sent, in a string of a result.
+    for v_depth in 0..3 loop
+      p_text := replace(p_text, v_secret, '[redacted]');
+      v_form := to_json(v_secret)::text;
+      v_form := substr(v_form, 2, length(v_form) - 2);
+      exit when v_form = v_secret;
+      v_secret := v_form;
+    end loop;
   end loop;
   return p_text;
 end
 $$;
 comment on function jobforge.redact_text(text, text[]) is
-  'A text with "[redacted]" for each of these values, as they are and as JSON writes them; the longest must come first.';
+  'A text with "[redacted]" for each of these values, as they are and as JSON (also in JSON) writes them; the longest must come first.';
 
 create or replace function jobforge.redact_strings(p_value jsonb, p_secrets text[]) returns jsonb
 language plpgsql immutable

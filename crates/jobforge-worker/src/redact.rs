@@ -19,6 +19,8 @@ use serde_json::Value;
 pub const REDACTED: &str = "[redacted]";
 /// The fewest characters of a value that is searched for.
 pub const LEAST: usize = 6;
+/// How often a value may have been written as JSON, each time within the last.
+const JSON_DEPTH: usize = 3;
 /// The most values of one payload that are searched for.
 const MOST_VALUES: usize = 1000;
 
@@ -185,8 +187,12 @@ fn redact_value(sets: &[&Secrets], value: Value) -> Value {
 
 /// The forms in which a value is written: itself, in JSON, in URLs, in base64.
 fn forms(value: &str) -> Vec<String> {
-    let json = Value::from(value).to_string();
-    let mut forms = vec![value.to_owned(), json[1..json.len() - 1].to_owned()];
+    let mut forms = vec![value.to_owned()];
+    // JSON stands in JSON: an answer that quotes what it was sent, in a string of a result.
+    for depth in 0..JSON_DEPTH {
+        let json = Value::from(forms[depth].as_str()).to_string();
+        forms.push(json[1..json.len() - 1].to_owned());
+    }
     let percent = percent_encoded(value);
     forms.push(percent.replace("%20", "+"));
     forms.push(lower_escapes(&percent));
@@ -282,6 +288,7 @@ mod tests {
         let texts = [
             format!("it is {secret}, is it not"),
             serde_json::to_string(&json!({ "a": secret })).unwrap(),
+            json!({ "body": json!({ "a": secret }).to_string() }).to_string(),
             format!("https://host/?q={url}&b"),
             format!("q={}", url.replace("%20", "+")),
             format!("q={}", lower_escapes(url)),
@@ -298,6 +305,16 @@ mod tests {
         }
         assert!(matches!(secrets.redact("nothing to see"), Cow::Borrowed(_)));
         assert!(!format!("{secrets:?}").contains("rd\""));
+    }
+
+    #[test]
+    fn what_a_result_quotes_is_redacted_too() {
+        let redactor = Redactor::default();
+        redactor.add("se\"cret");
+        let quoted = json!({ "sent": json!({ "key": "se\"cret" }).to_string() }).to_string();
+        let result = serde_json::value::to_raw_value(&json!({ "body": quoted })).unwrap();
+        let clean = redactor.result(&Secrets::default(), result);
+        assert!(clean.get().contains(REDACTED) && !clean.get().contains("cret"), "{clean}");
     }
 
     #[test]

@@ -79,6 +79,12 @@ async fn texts_lose_what_stands_at_the_paths() {
         let row = admin.query_one(sql, &[text, &Json(&payload), paths]).await.unwrap();
         assert_eq!(row.get::<_, String>(0), *wanted, "{paths:?}");
     }
+    // As an HTTP server answers that tells what it was sent.
+    let quoted = json!({"sent": json!({"key": "se\"cret"}).to_string()}).to_string();
+    let sql_of_json = "select jobforge.redact_strings($1, '{\"se\\\"cret\"}')";
+    let row = admin.query_one(sql_of_json, &[&Json(json!({"body": quoted}))]).await.unwrap();
+    let clean = row.get::<_, Json<Value>>(0).0.to_string();
+    assert!(clean.contains("[redacted]") && !clean.contains("cret"), "{clean}");
     let many: Vec<String> = (0..1001).map(|n| format!("value-{n}")).collect();
     let row = admin.query_one(sql, &[&"any text", &Json(json!(many)), &["/*"].as_slice()]).await.unwrap();
     assert_eq!(row.get::<_, String>(0), "[redacted]", "too many to be searched for");
