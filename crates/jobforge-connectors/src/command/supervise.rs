@@ -91,10 +91,7 @@ fn within_namespace(order: &Order, control: UnixStream, streams: Streams) -> io:
     // SAFETY: this process has one thread, so the child may do whatever its parent might.
     #[allow(unsafe_code)]
     match unsafe { fork() }? {
-        ForkResult::Child => {
-            prctl::set_pdeathsig(Signal::SIGKILL)?;
-            run(order, control, streams, Reach::Namespace)
-        }
+        ForkResult::Child => run(order, control, streams, Reach::Namespace),
         ForkResult::Parent { child } => {
             drop((control, streams));
             waitpid(child, None)?;
