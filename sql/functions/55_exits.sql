@@ -11,6 +11,7 @@ set enable_seqscan = off set jit = off
 as $$
 declare
   v_now timestamptz := jobforge.clock();
+  v_secrets text[];
 begin
   if p_pid <= 0 then
     perform jobforge.refuse('JF001', 'pid_out_of_range', 'report_exit: p_pid must be more than 0');
@@ -22,9 +23,10 @@ begin
     perform jobforge.refuse('JF001', 'code_and_signal', 'report_exit: a program ends with an exit code or by a signal, not both');
   end if;
   perform jobforge.hold_job(p_lease_id, p_tenant_id, p_job_id, p_fence, v_now);
+  v_secrets := jobforge.job_secrets(p_tenant_id, p_job_id);
   insert into jobforge.attempt_exits as e (tenant_id, job_id, number, pid, exit_code, signal, at, stdout_tail, stderr_tail)
-  values (p_tenant_id, p_job_id, p_fence, p_pid, p_exit_code, p_signal, v_now, right(p_stdout_tail, 65536),
-    right(p_stderr_tail, 65536))
+  values (p_tenant_id, p_job_id, p_fence, p_pid, p_exit_code, p_signal, v_now,
+    right(jobforge.redact_text(p_stdout_tail, v_secrets), 65536), right(jobforge.redact_text(p_stderr_tail, v_secrets), 65536))
   on conflict (tenant_id, job_id, number) do update
   set pid = coalesce(excluded.pid, e.pid), exit_code = excluded.exit_code, signal = excluded.signal, at = excluded.at,
     stdout_tail = excluded.stdout_tail, stderr_tail = excluded.stderr_tail;

@@ -6,12 +6,14 @@
 //!
 //! - `file.rs`, `fields.rs`: the file, checked as a whole; `argv.rs`, `environment.rs`, `verdict.rs`: its parts
 //! - `handler.rs`: one attempt, from the payload to the outcome; `run.rs`: the worker's end of it
+//! - `directory.rs`: what is left of a private directory
 //! - `output.rs`, `tails.rs`: what the program prints
 //! - `order.rs`: what worker and supervisor say to each other
 //! - `supervise.rs`: the supervisor, a process for each command; `launch.rs`: from its fork to the program;
 //!   `namespace.rs`: a process namespace where the kernel allows one; `tree.rs`: finding and killing
 
 mod argv;
+mod directory;
 mod environment;
 mod fields;
 mod file;

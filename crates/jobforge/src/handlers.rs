@@ -21,10 +21,10 @@ pub(crate) struct Handlers {
 
 impl Handlers {
     /// With the keys and secrets of this process's environment.
-    pub(crate) fn new(config: &Config, egress: EgressSettings, programs: Programs) -> Result<Handlers> {
+    pub(crate) fn new(config: &Config, egress: &EgressSettings, programs: Programs) -> Result<Handlers> {
         let env = secret_env(&config.worker.secret_env).context("worker.secret_env is not usable")?;
         let configs = Arc::new(DatabaseConfigs::new(seal_keys()?, env));
-        Ok(Handlers { egress: Egress::new(&egress)?, configs, programs })
+        Ok(Handlers { egress: Egress::new(egress)?, configs, programs })
     }
 
     /// A worker with all of them; a program of the file wins over another handler of its name.

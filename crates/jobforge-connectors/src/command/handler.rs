@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use uuid::Uuid;
 
 use super::argv::Facts;
+use super::directory;
 use super::file::{Command, CommandFile, ResultFrom, Stdin};
 use super::order::{Event, KILL, Namespaces, Order, Status, TERMINATE, WorkDirectory};
 use super::output::{Output, Stream};
@@ -115,6 +116,9 @@ impl Attempt {
         if matches!(ran, Ran::Vanished) {
             let killed = tree::sweep(&mark);
             tracing::warn!(command = &*self.key, killed, "the supervisor of a command died");
+            if let WorkDirectory::Private(path) = order.directory {
+                let _ = tokio::task::spawn_blocking(move || directory::remove(&path)).await;
+            }
         }
         let (stdout, stderr) = reading.end().await;
         let mask = Mask::new(self.command.variables.secrets());

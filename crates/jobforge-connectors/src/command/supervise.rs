@@ -14,7 +14,6 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -22,10 +21,9 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{
-    ForkResult, Gid, Pid, Uid, chown, dup2_stderr, dup2_stdin, dup2_stdout, fork, geteuid, setsid,
-};
+use nix::unistd::{ForkResult, Gid, Pid, Uid, chown, dup2_stderr, dup2_stdin, dup2_stdout, fork, setsid};
 
+use super::directory;
 use super::launch::{Launch, Launched, Refusal, Streams};
 use super::namespace;
 use super::order::{Event, KILL, Namespaces, Order, Status, TERMINATE, WorkDirectory, receive, send};
@@ -91,10 +89,7 @@ fn within_namespace(order: &Order, control: UnixStream, streams: Streams) -> io:
     // SAFETY: this process has one thread, so the child may do whatever its parent might.
     #[allow(unsafe_code)]
     match unsafe { fork() }? {
-        ForkResult::Child => {
-            prctl::set_pdeathsig(Signal::SIGKILL)?;
-            run(order, control, streams, Reach::Namespace)
-        }
+        ForkResult::Child => run(order, control, streams, Reach::Namespace),
         ForkResult::Parent { child } => {
             drop((control, streams));
             waitpid(child, None)?;
@@ -241,25 +236,7 @@ fn make_directory(order: &Order) -> Result<(), Refusal> {
 
 fn remove_directory(order: &Order) {
     if let WorkDirectory::Private(path) = &order.directory {
-        remove_all(path);
-    }
-}
-
-/// Removes a directory and what is in it, also what its maker closed to himself.
-pub(super) fn remove_all(path: &Path) {
-    // Root needs no opening up, and must not follow where another's directory leads.
-    if fs::remove_dir_all(path).is_err() && !geteuid().is_root() {
-        open_up(path);
-        let _ = fs::remove_dir_all(path);
-    }
-}
-
-fn open_up(path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    let Ok(found) = fs::symlink_metadata(path) else { return };
-    if found.is_dir() {
-        let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
-        fs::read_dir(path).into_iter().flatten().flatten().for_each(|entry| open_up(&entry.path()));
+        directory::remove(path);
     }
 }
 

@@ -121,7 +121,9 @@ mod tests {
         let all: String = (0..50_000).map(line).collect();
         let pieces: Vec<&[u8]> = all.as_bytes().chunks(1000).collect();
         for pushes in [pieces, vec![all.as_bytes()]] {
-            let text = tail(&pushes).text(&Mask::default()).unwrap();
+            let tail = tail(&pushes);
+            assert!(tail.kept.capacity() <= 8 * MOST, "{}", tail.kept.capacity());
+            let text = tail.text(&Mask::default()).unwrap();
             assert!(text.len() <= MOST && text.len() > MOST - 20, "{}", text.len());
             assert!(text.starts_with("line ") && text.ends_with("line 49999\n"));
         }

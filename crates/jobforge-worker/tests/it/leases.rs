@@ -21,10 +21,10 @@ fn a_handler_that_blocks_every_thread_does_not_stop_the_beats() {
     calm.block_on(async {
         let story = Story::begin().await;
         let ids = story.enqueue_numbers(4).await;
-        let config = WorkerConfig { lease_seconds: 1, ..story.config() };
+        let config = WorkerConfig { lease_seconds: 2, ..story.config() };
         let worker = Worker::builder(config)
             .handle(NOOP, |_: Context, _: Value| async {
-                let until = Instant::now() + Duration::from_secs(3);
+                let until = Instant::now() + Duration::from_secs(4);
                 while Instant::now() < until {
                     std::hint::spin_loop();
                 }

@@ -54,7 +54,7 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     let _ = tokio::time::timeout(SETTLE, scheduler.settled()).await;
     programs.define(&urls.operator).await?;
     let settings = WorkerConfig { artifacts: store, ..worker_settings(&config, &urls) };
-    let handlers = Handlers::new(&config, egress_settings(&config)?, programs)?;
+    let handlers = Handlers::new(&config, &egress_settings(&config)?, programs)?;
     let worker = handlers.builder(settings).build()?.start().await?;
     ground.home.announce(&DevFile {
         url: None,

@@ -18,7 +18,7 @@ pub(crate) async fn run(config: &Config, args: &TickArgs, output: Output) -> Res
     let programs = Programs::load(config.worker.commands_file.as_deref())?;
     let limit = usize::try_from(args.limit)?;
     let settings = worker_config(config, &target, args.queues.clone(), None)?;
-    let handlers = Handlers::new(config, config.egress.settings()?, programs)?;
+    let handlers = Handlers::new(config, &config.egress.settings()?, programs)?;
     let stats = handlers.builder(settings).build()?.run_once(limit).await?;
     let json = json!({
         "claimed": stats.claimed, "completed": stats.completed, "failed": stats.failed,

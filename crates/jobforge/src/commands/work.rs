@@ -27,7 +27,7 @@ pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Resu
     let broker = if args.once { None } else { config.broker.named()? };
     let settings = WorkerConfig { broker, ..settings };
     tracing::info!(queues = settings.queues.join(","), slots = settings.slots, "the worker starts");
-    let handlers = Handlers::new(config, config.egress.settings()?, programs)?;
+    let handlers = Handlers::new(config, &config.egress.settings()?, programs)?;
     let worker = build(handlers.builder(settings), args.types)?;
     let worker = if args.once { worker.start_once(usize::MAX).await? } else { worker.start().await? };
     tracing::info!(worker_id = worker.worker_id(), "the worker is ready");

@@ -37,6 +37,7 @@ async fn connectors_are_installed_and_reach_only_what_the_settings_allow() {
     );
     let shown = operator.run(&["definitions", "show", "connector.webhook.deliver", "--json"]).json();
     assert_eq!((&shown["max_attempts"], &shown["timeout_seconds"]), (&20.into(), &60.into()));
+    assert_eq!(shown["arg_schema"]["type"], "object", "{shown}");
 
     let payload = format!("{{\"url\": \"{}\"}}", server());
     let enqueue = || {

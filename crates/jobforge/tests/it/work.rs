@@ -69,7 +69,8 @@ async fn once_runs_what_is_due_of_the_types_asked_for_and_ends() {
 
     let refused = worker.run(&["work", "--once", "--types", "demo.echo,demo.nothing"]);
     assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{refused:?}");
-    assert!(refused.stderr.contains("no handler for demo.nothing; it has some for demo.echo"), "{refused:?}");
+    assert!(refused.stderr.contains("no handler for demo.nothing; it has some for"), "{refused:?}");
+    assert!(refused.stderr.contains("demo.echo"), "{refused:?}");
 
     let ran =
         worker.run(&["work", "--once", "--types", "demo.echo,demo.fail", "--slots", "3", "--json"]).json();

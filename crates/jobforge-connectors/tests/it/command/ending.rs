@@ -17,7 +17,7 @@ const STUBBORN: &str = r#"trap "" TERM
     sleep 604"#;
 
 fn stubborn(way: &str, cookie: &str, more: &str) -> String {
-    format!("namespaces = \"{way}\"\n")
+    format!("namespaces = \"{way}\"\ndirectory_root = \"@DIR\"\n")
         + &script("job.stubborn", STUBBORN, &format!("env = {{ set = {{ COOKIE = \"{cookie}\" }} }}\n{more}"))
 }
 
@@ -132,6 +132,7 @@ async fn a_killed_supervisor_leaves_nothing_behind_while_its_worker_lives() {
         let error = attempt.error.unwrap();
         assert_eq!(error, "command job.stubborn: its supervisor died, and it was killed", "{way}");
         eventually("nothing is left", async || alive(&cookie).is_empty().then_some(())).await;
+        assert_eq!(std::fs::read_dir(story.dir.path()).unwrap().count(), 0, "{way}: nor its directory");
     }
 }
 

@@ -122,6 +122,17 @@ const LOOKS: &[(&str, Look)] = &[
     ("upkeep_partitions", Numbers),
     ("upsert_definition", System),
     ("upsert_tenant", System),
+    ("announce_artifact", Numbers),
+    ("attach_artifact", Numbers),
+    ("collect_artifacts", Numbers),
+    ("confirm_artifacts", Numbers),
+    ("upsert_connector_config", System),
+    ("get_connector_config", System),
+    ("list_connector_configs", System),
+    ("delete_connector_config", System),
+    ("enable_connector_config", System),
+    ("list_sealed_secrets", System),
+    ("reseal_secret", System),
 ];
 
 /// With what every canary begins.
@@ -172,6 +183,8 @@ async fn speak(worker: &Client, job: &Held) {
     worker.query(log, &[&job.lease_id, &job.tenant_id, &job.id, &job.fence, &text]).await.unwrap();
     let progress = "select jobforge.report_progress($1, $2, $3, $4, 50, $5)";
     worker.query(progress, &[&job.lease_id, &job.tenant_id, &job.id, &job.fence, &text]).await.unwrap();
+    let exit = "select jobforge.report_exit($1, $2, $3, $4, 4711, 1, null, $5, $5)";
+    worker.query(exit, &[&job.lease_id, &job.tenant_id, &job.id, &job.fence, &text]).await.unwrap();
 }
 
 async fn fail(worker: &Client, job: &Held) {
@@ -318,6 +331,8 @@ const LOOKING: &[(&str, &str, &str, &str)] = &[
 
 /// The same of what is redacted when it is stored.
 const REPORTING: &[(&str, &str, &str, &str)] = &[
+    ("55_exits.sql", "jobforge.redact_text(p_stdout_tail, v_secrets)", "p_stdout_tail", "list_attempts"),
+    ("55_exits.sql", "jobforge.redact_text(p_stderr_tail, v_secrets)", "p_stderr_tail", "list_attempts"),
     (
         "50_fail.sql",
         "      v_row.error := jobforge.redact_text(v_row.error, v_secrets);\n",
