@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobforge_worker::{Context, HandlerError, HandlerResult, Outcome, ProgramExit, WorkerBuilder};
+use secrecy::ExposeSecret;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::task::{JoinHandle, JoinSet};
@@ -100,6 +101,8 @@ enum Ran {
 
 impl Attempt {
     async fn run(self, context: Context, payload: Box<RawValue>) -> HandlerResult {
+        // The mask knows them as they are; the worker also as others spell them, and in results.
+        self.command.variables.secrets().iter().for_each(|secret| context.add_secret(secret.expose_secret()));
         let order = self.order(&context, &payload).map_err(|why| self.error(&why).permanent())?;
         let mark = tree::mark(&Uuid::now_v7().simple().to_string());
         let order = self.placed(order, &mark);

@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::fd::AsRawFd;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use serde_json::json;
 
@@ -55,6 +57,20 @@ async fn the_environment_holds_what_the_file_names_and_nothing_else() {
         // Of its supervisor it may not read the environment, or finds it empty.
         let of_parent = attempt.stderr_tail.unwrap_or_default();
         assert!(of_parent.is_empty() || of_parent.contains("ermission denied"), "{way}: {of_parent}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_is_hidden_in_results_and_in_other_spellings() {
+    let more = "env.secret = { TOKEN = \"env:NEXTEST_EXECUTION_MODE\" }\nresult = \"last_line_json\"";
+    let tells = "printf %s \"$TOKEN\" | base64; printf '{\"token\": \"%s\"}' \"$TOKEN\"";
+    let story = Story::begin(&script("job.tells", tells, more)).await;
+    let (job, attempt) = story.run("job.tells", json!({})).await;
+    assert_eq!(job.status, "succeeded", "{:?}", job.error);
+    let token = std::env::var("NEXTEST_EXECUTION_MODE").unwrap();
+    let told = format!("{:?} {:?} {:?}", job.result, attempt.stdout_tail, attempt.log);
+    for form in [STANDARD_NO_PAD.encode(&token), token] {
+        assert!(!told.contains(&form), "{form} in {told}");
     }
 }
 
