@@ -104,9 +104,11 @@ class S3:
 
     def request(self, method, key="", body=b""):
         """What an answer holds; an error is the caller's to expect."""
-        signed = ("AWS4-HMAC-SHA256 Credential=id/20250101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
+        signed = "AWS4-HMAC-SHA256 Credential=id/20250101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+        # With a type, because the default of Python's client is a form, which moto takes apart.
+        headers = {"Authorization": signed, "Content-Type": "application/octet-stream"}
         request = urllib.request.Request(f"{self.endpoint}/{self.BUCKET}{key}", body if method == "PUT" else None,
-                                         {"Authorization": signed}, method=method)
+                                         headers, method=method)
         with urllib.request.urlopen(request) as answer:
             return answer.read()
 
