@@ -234,7 +234,8 @@ async fn a_worker_of_suspects_alone_misses_no_lease() {
         story.until(id, "succeeded").await;
     }
     worker.shutdown().await;
-    assert_eq!(lines.count("WARN", ""), 0, "{}", lines.text());
+    // A machine that is busy may cost other warnings.
+    assert_eq!(lines.count("WARN", "claiming on a new one"), 0, "{}", lines.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]
