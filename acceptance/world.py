@@ -197,7 +197,12 @@ class World:
 
 
 def end(process):
-    """`jobforge dev` stops its Postgres when it is asked; the second signal does not wait for jobs."""
+    """`jobforge dev` stops its Postgres when it is asked; the second signal does not wait for jobs. A process with a pipe to
+    its standard input is one that takes its family down when that ends."""
+    if process.stdin and process.poll() is None:
+        process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=5)
     for sign in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
             process.send_signal(sign)
