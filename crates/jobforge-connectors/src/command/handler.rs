@@ -18,7 +18,7 @@ use super::file::{Command, CommandFile, ResultFrom, Stdin};
 use super::order::{Event, KILL, Namespaces, Order, Status, TERMINATE, WorkDirectory};
 use super::output::{Output, Stream};
 use super::run::{Printed, Run};
-use super::tails::{Mask, Tail, TooLong};
+use super::tails::{Tail, TooLong};
 use super::tree;
 use super::verdict::Meaning;
 
@@ -101,7 +101,6 @@ enum Ran {
 
 impl Attempt {
     async fn run(self, context: Context, payload: Box<RawValue>) -> HandlerResult {
-        // The mask knows them as they are; the worker also as others spell them, and in results.
         self.command.variables.secrets().iter().for_each(|secret| context.add_secret(secret.expose_secret()));
         let order = self.order(&context, &payload).map_err(|why| self.error(&why).permanent())?;
         let mark = tree::mark(&Uuid::now_v7().simple().to_string());
@@ -124,7 +123,6 @@ impl Attempt {
             }
         }
         let (stdout, stderr) = reading.end().await;
-        let mask = Mask::new(self.command.variables.secrets());
         let last_words = stderr.last_line().map(<[u8]>::to_vec).unwrap_or_default();
         let result = self.result(&ran, &stdout);
         let (exit_code, signal) = match ran {
@@ -132,11 +130,11 @@ impl Attempt {
             Ran::Ended(Status::Signal(signal)) => (None, Some(signal)),
             _ => (None, None),
         };
-        let (stdout_tail, stderr_tail) = (stdout.text(&mask), stderr.text(&mask));
+        let (stdout_tail, stderr_tail) = (stdout.text(), stderr.text());
         if pid.is_some() {
             context.report_exit(ProgramExit { pid, exit_code, signal, stdout_tail, stderr_tail }).await;
         }
-        self.judge(&ran, stopped, result, &mask.hide(super::tails::visible(&last_words)))
+        self.judge(&ran, stopped, result, &super::tails::visible(&last_words))
     }
 
     /// What the program gets of the job, or why it gets nothing.
@@ -299,7 +297,7 @@ impl Drop for Aborted {
 
 impl Reading {
     fn begin(printed: Printed, command: &Command, context: &Context) -> Reading {
-        let output = Output::new(command.output_bytes, Mask::new(command.variables.secrets()));
+        let output = Output::new(command.output_bytes);
         let (log, lines) = Output::channel();
         let mut tasks = JoinSet::new();
         tasks.spawn(output.clone().read(Stream::Stdout, printed.stdout, log.clone()));

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::tails::{Mask, Tail, visible};
+use super::tails::{Tail, visible};
 
 /// The longest line that is passed on; the rest of it is left out.
 const LINE: usize = 4096;
@@ -29,7 +29,6 @@ pub(super) struct Output {
     lines: AtomicUsize,
     waiting: AtomicUsize,
     left_out: AtomicUsize,
-    mask: Mask,
     tails: [Mutex<Tail>; 2],
 }
 
@@ -53,11 +52,11 @@ impl Stream {
 pub(super) type Lines = UnboundedReceiver<(Level, String)>;
 
 impl Output {
-    pub(super) fn new(most: u64, mask: Mask) -> Arc<Output> {
+    pub(super) fn new(most: u64) -> Arc<Output> {
         let (printed, lines, waiting) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         let (flooded, left_out) = (Notify::new(), AtomicUsize::new(0));
         let tails = Default::default();
-        Arc::new(Output { most, printed, flooded, lines, waiting, left_out, mask, tails })
+        Arc::new(Output { most, printed, flooded, lines, waiting, left_out, tails })
     }
 
     pub(super) fn channel() -> (UnboundedSender<(Level, String)>, Lines) {
@@ -108,7 +107,7 @@ impl Output {
             return;
         }
         self.lines.fetch_add(1, Ordering::Relaxed);
-        let text = self.mask.hide(visible(bytes));
+        let text = visible(bytes);
         self.waiting.fetch_add(text.len(), Ordering::Relaxed);
         let _ = log.send((level, text));
     }

@@ -1,7 +1,5 @@
 //! The end of what a program printed: bounded, whole lines, readable whatever the bytes are.
 
-use secrecy::{ExposeSecret, SecretString};
-
 /// The most that is kept of a stream.
 pub(super) const MOST: usize = 64 * 1024;
 
@@ -29,9 +27,9 @@ impl Tail {
     }
 
     /// The last whole lines as text, and nothing if nothing was printed.
-    pub(super) fn text(mut self, mask: &Mask) -> Option<String> {
+    pub(super) fn text(mut self) -> Option<String> {
         self.trim();
-        let text = mask.hide(visible(whole_lines(&self.kept, self.cut)));
+        let text = visible(whole_lines(&self.kept, self.cut));
         let text = if text.len() > MOST { last_of(&text) } else { text };
         (!text.is_empty()).then_some(text)
     }
@@ -57,24 +55,6 @@ impl Tail {
 /// A line that is longer than what is kept.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
-
-/// Secrets that must not stand in what is stored.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Mask(Vec<SecretString>);
-
-impl Mask {
-    /// Very short values are not looked for: they would make the text unreadable, and hide little.
-    pub(super) fn new(secrets: Vec<SecretString>) -> Mask {
-        Mask(secrets.into_iter().filter(|secret| secret.expose_secret().len() >= 4).collect())
-    }
-
-    pub(super) fn hide(&self, text: String) -> String {
-        self.0
-            .iter()
-            .map(ExposeSecret::expose_secret)
-            .fold(text, |text, secret| if text.contains(secret) { text.replace(secret, "***") } else { text })
-    }
-}
 
 /// Text in which NUL and what is no UTF-8 show as `\xNN`.
 pub(super) fn visible(bytes: &[u8]) -> String {
@@ -123,22 +103,22 @@ mod tests {
         for pushes in [pieces, vec![all.as_bytes()]] {
             let tail = tail(&pushes);
             assert!(tail.kept.capacity() <= 8 * MOST, "{}", tail.kept.capacity());
-            let text = tail.text(&Mask::default()).unwrap();
+            let text = tail.text().unwrap();
             assert!(text.len() <= MOST && text.len() > MOST - 20, "{}", text.len());
             assert!(text.starts_with("line ") && text.ends_with("line 49999\n"));
         }
-        assert_eq!(tail(&[b"a\nb"]).text(&Mask::default()).as_deref(), Some("a\nb"));
-        assert_eq!(tail(&[]).text(&Mask::default()), None);
-        let endless = tail(&[&[b'x'; 3 * MOST]]).text(&Mask::default()).unwrap();
+        assert_eq!(tail(&[b"a\nb"]).text().as_deref(), Some("a\nb"));
+        assert_eq!(tail(&[]).text(), None);
+        let endless = tail(&[&[b'x'; 3 * MOST]]).text().unwrap();
         assert_eq!(endless.len(), MOST, "one endless line is better than none");
     }
 
     #[test]
     fn what_is_no_text_is_made_visible_and_stays_within_the_bound() {
         assert_eq!(visible(b"a\0b\xff\xfe\xc3\xa4\xc3"), "a\\x00b\\xff\\xfe\u{e4}\\xc3");
-        let noise = tail(&[&[0xff; MOST]]).text(&Mask::default()).unwrap();
+        let noise = tail(&[&[0xff; MOST]]).text().unwrap();
         assert!(noise.len() <= MOST && noise.ends_with("\\xff"));
-        let lines = tail(&[&b"\xff\xff\n".repeat(30_000)]).text(&Mask::default()).unwrap();
+        let lines = tail(&[&b"\xff\xff\n".repeat(30_000)]).text().unwrap();
         assert!(lines.len() <= MOST && lines.starts_with("\\xff\\xff\n"));
     }
 
@@ -149,11 +129,5 @@ mod tests {
         assert_eq!(tail(&[]).last_line(), Ok(&b""[..]));
         assert_eq!(tail(&[&[b'x'; MOST + 1]]).last_line(), Err(TooLong));
         assert_eq!(tail(&[&[b'x'; MOST + 1], b"\nend"]).last_line(), Ok(&b"end"[..]));
-    }
-
-    #[test]
-    fn secrets_are_hidden() {
-        let mask = Mask::new(vec![SecretString::from("hunter2"), SecretString::from("x")]);
-        assert_eq!(mask.hide("x hunter2, hunter2".to_owned()), "x ***, ***");
     }
 }
