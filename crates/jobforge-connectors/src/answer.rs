@@ -7,7 +7,6 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::header::HeaderMap;
 use serde::Serialize;
 
-use crate::configs::Settings;
 use crate::egress::Response;
 
 /// Headers that hold credentials or ask for them.
@@ -46,15 +45,13 @@ pub(crate) enum Encoding {
 }
 
 impl Answer {
-    /// What is kept, with the config's secrets hidden.
-    pub(crate) fn of(response: &Response, settings: Option<&Settings>) -> Answer {
-        let hide =
-            |text: String| settings.map_or_else(|| text.clone(), |settings| settings.hide(text.clone()));
+    /// What is kept. A config's secrets are hidden by the worker, which was told them when the config was found.
+    pub(crate) fn of(response: &Response) -> Answer {
         let (body, body_encoding) = written(&response.body.bytes, response.body.is_cut());
         Answer {
             status: response.status.as_u16(),
-            headers: kept(&response.headers).map(|(name, value)| (name, hide(value))).collect(),
-            body: hide(body),
+            headers: kept(&response.headers).collect(),
+            body,
             body_encoding,
             truncated: response.body.is_cut(),
             duration_ms: u64::try_from(response.elapsed.as_millis()).unwrap_or(u64::MAX),

@@ -45,10 +45,10 @@ pub(crate) async fn request(context: Context, payload: Payload, tools: &Tools) -
         if let BodyEnd::Failed(error) = &response.body.end {
             return Err(failed(error));
         }
-        return Ok(Outcome::complete(&Answer::of(&response, settings.as_ref()))?);
+        return Ok(Outcome::complete(&Answer::of(&response))?);
     }
     shorten(&mut response);
-    let told = Answer::of(&response, settings.as_ref()).told(&host);
+    let told = Answer::of(&response).told(&host);
     let error = HandlerError::new(format!("{verb} {told}"));
     let error = match retry_after(&response.headers) {
         Some(wait) => error.retry_after(wait),

@@ -74,7 +74,7 @@ pub(crate) async fn deliver(context: Context, payload: Payload, tools: &Tools) -
     let host = request.url.host_str().unwrap_or_default().to_owned();
 
     let response = tools.egress.send(context.tenant_id(), request).await.map_err(|error| failed(&error))?;
-    let mut answer = Answer::of(&response, settings.as_ref());
+    let mut answer = Answer::of(&response);
     answer.headers.retain(|name, _| KEPT_HEADERS.contains(&name.as_str()));
     // The status decides: a receiver that has taken the delivery need not say more.
     if response.status.is_success() {
