@@ -60,6 +60,7 @@ pub struct BulkFilter {
 
 /// An operation and how far it is.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Bulk {
     /// The operation.
     pub id: Uuid,
@@ -72,8 +73,10 @@ pub struct Bulk {
     /// Why.
     pub reason: String,
     /// Which jobs.
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub filter: Payload,
     /// How their payloads were edited.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub patch: Option<Payload>,
     /// How often they may fail since.
     pub max_attempts: Option<i32>,
@@ -101,6 +104,7 @@ pub struct Bulk {
 
 /// What became of one job of an operation.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BulkResult {
     /// The operation.
     pub operation_id: Uuid,
@@ -115,6 +119,7 @@ pub struct BulkResult {
     /// Why it was skipped or kept: the stable reason.
     pub error_reason: Option<String>,
     /// What it was before; with its payload where that was edited.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub before: Option<Payload>,
 }
 

@@ -18,10 +18,12 @@ use crate::error::Error;
 
 /// A connector config as its readers may see it: of secrets only that they are there.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ConnectorConfig {
     /// Its name.
     pub name: String,
     /// Its settings, a JSON object.
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub settings: Payload,
     /// Its secrets, by name.
     pub secrets: Vec<ConnectorSecret>,
@@ -39,6 +41,7 @@ pub struct ConnectorConfig {
 
 /// That a secret is there, and how its value is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ConnectorSecret {
     /// Its name.
     pub name: String,
@@ -50,6 +53,7 @@ pub struct ConnectorSecret {
 
 /// How a secret's value is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SecretKind {
     /// In the environment of the worker.

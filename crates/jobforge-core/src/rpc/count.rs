@@ -74,6 +74,7 @@ pub struct CountBounds {
 
 /// Jobs of one group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobCount {
     /// The type, queue, status or day.
     pub key: String,
@@ -97,6 +98,7 @@ pub struct JobCount {
 
 /// What came and went in one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FlowCount {
     /// The hour or day.
     pub key: String,

@@ -27,6 +27,7 @@ pub struct DeadLetterFilter {
 
 /// A job that waits for somebody to look at it.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeadLetter {
     /// The job.
     pub id: Uuid,
@@ -60,11 +61,13 @@ pub struct DeadLetter {
     /// What ties it to other records.
     pub correlation_id: Option<String>,
     /// Labels, a JSON array.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub tags: Option<Payload>,
 }
 
 /// Dead letters, the last to die first.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeadLetterPage {
     /// The dead letters.
     pub jobs: Vec<DeadLetter>,
@@ -76,6 +79,7 @@ pub struct DeadLetterPage {
 
 /// Dead letters of one cause.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeadLetterGroup {
     /// What they have in common, for filters.
     pub fingerprint: String,

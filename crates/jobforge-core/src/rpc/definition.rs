@@ -69,6 +69,7 @@ impl Definition {
 
 /// A job type as it stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ListedDefinition {
     /// The type's name.
     pub key: String,

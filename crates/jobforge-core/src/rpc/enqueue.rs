@@ -1,11 +1,12 @@
 //! Enqueue: one job, a batch of one tenant, a gathered batch of many tenants.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, GenericClient, Row};
+use tokio_postgres::{Client, GenericClient, Row, Transaction};
 use uuid::Uuid;
 
 use super::new_job::{Enqueued, NewJob, Refusal};
@@ -89,6 +90,24 @@ pub async fn enqueue_grouped(
     client: &mut Client,
     jobs: &[(Uuid, NewJob)],
 ) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
+    enqueue_gathered(client, jobs, None).await
+}
+
+/// The same for jobs with keys, which wait for other transactions that hold theirs: no longer than this, then nothing
+/// is enqueued and the error is a transient one.
+pub async fn enqueue_grouped_within(
+    client: &mut Client,
+    jobs: &[(Uuid, NewJob)],
+    patience: Duration,
+) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
+    enqueue_gathered(client, jobs, Some(patience)).await
+}
+
+async fn enqueue_gathered(
+    client: &mut Client,
+    jobs: &[(Uuid, NewJob)],
+    patience: Option<Duration>,
+) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
     // In the tenants' order, so that two gathered batches with the same keys do not deadlock.
     let mut groups: BTreeMap<Uuid, Vec<usize>> = BTreeMap::new();
     for (at, (tenant, _)) in jobs.iter().enumerate() {
@@ -96,7 +115,7 @@ pub async fn enqueue_grouped(
     }
     let mut answers: Vec<Option<Result<Enqueued, Refusal>>> = vec![None; jobs.len()];
     loop {
-        match enqueue_groups(client, jobs, &groups).await {
+        match enqueue_groups(client, jobs, &groups, patience).await {
             Ok(done) => {
                 for (at, answer) in done {
                     answers[at] = Some(answer);
@@ -123,22 +142,37 @@ async fn enqueue_groups(
     client: &mut Client,
     jobs: &[(Uuid, NewJob)],
     groups: &BTreeMap<Uuid, Vec<usize>>,
+    patience: Option<Duration>,
 ) -> Result<Numbered, (Uuid, Error)> {
     let failed = |error| (Uuid::nil(), Error::call("enqueue_jobs", error));
     if groups.is_empty() {
         return Ok(Vec::new());
     }
     let transaction = client.transaction().await.map_err(failed)?;
+    let hasten = hasten(&transaction, patience);
     let calls = groups.iter().map(async |(tenant, places)| {
         let jobs: Vec<&NewJob> = places.iter().map(|at| &jobs[*at].1).collect();
         enqueue_refs(&transaction, *tenant, &jobs).await.map_err(|error| (*tenant, error))
     });
     let mut done = Vec::with_capacity(jobs.len());
-    for (answers, places) in join_all(calls).await.into_iter().zip(groups.values()) {
+    let (hastened, answered) = join(hasten, join_all(calls)).await;
+    hastened.map_err(|error| (Uuid::nil(), error))?;
+    for (answers, places) in answered.into_iter().zip(groups.values()) {
         done.extend(places.iter().copied().zip(answers?));
     }
     transaction.commit().await.map_err(failed)?;
     Ok(done)
+}
+
+/// Bounds how long the transaction waits for locks; sent before the calls, without waiting for its answer.
+async fn hasten(transaction: &Transaction<'_>, patience: Option<Duration>) -> Result<(), Error> {
+    let Some(patience) = patience else { return Ok(()) };
+    let text = format!("{}ms", patience.as_millis().max(1));
+    transaction
+        .query_typed_one("select set_config('lock_timeout', $1, true)", &[(&text, Type::TEXT)])
+        .await
+        .map_err(|error| Error::call("enqueue_jobs", error))?;
+    Ok(())
 }
 
 async fn enqueue_refs<C: GenericClient>(

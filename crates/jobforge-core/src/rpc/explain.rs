@@ -12,10 +12,12 @@ use crate::error::Error;
 
 /// One thing that keeps a job from running, or what became of it.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reason {
     /// What it is, for programs: `scheduled`, `queue_paused`, `waiting_turn`, …
     pub reason: String,
     /// What is known about it, a JSON object.
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub detail: Payload,
     /// When it ends, where that is known; for `waiting_turn` an estimate.
     pub until: Option<Timestamp>,

@@ -14,6 +14,7 @@ use crate::error::Error;
 
 /// A lease that ran out and was not reaped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StuckLease {
     /// The lease.
     pub lease_id: Uuid,
@@ -29,6 +30,7 @@ pub struct StuckLease {
 
 /// A limit that is full while due work waits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Starved {
     /// `tenant` or `definition`.
     pub kind: PauseKind,
@@ -44,6 +46,7 @@ pub struct Starved {
 
 /// An old pause that holds due work back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ForgottenPause {
     /// Of what kind.
     pub kind: PauseKind,

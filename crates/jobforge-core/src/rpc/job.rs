@@ -15,6 +15,7 @@ pub type Payload = Box<RawValue>;
 
 /// One attempt of one job: a report is taken only while the fence is the job's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobRef {
     /// Whose job it is.
     pub tenant_id: Uuid,

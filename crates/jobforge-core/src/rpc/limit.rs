@@ -43,6 +43,7 @@ impl Clear {
 
 /// The pause that holds a tenant or a definition now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Hold {
     /// Since when.
     pub paused_at: Timestamp,

@@ -79,7 +79,7 @@ pub use dead_letters::{
 };
 pub use definition::{Definition, ListedDefinition, get_definition, list_definitions, upsert_definition};
 pub use derive::{canonical, derive_dedupe_key};
-pub use enqueue::{enqueue_grouped, enqueue_job, enqueue_jobs};
+pub use enqueue::{enqueue_grouped, enqueue_grouped_within, enqueue_job, enqueue_jobs};
 pub use exit::{ProgramExit, report_exit};
 pub use explain::{Reason, explain_job};
 pub use fail::{AttemptEnd, Class, Failed, Failure, fail_job, fail_jobs};

@@ -197,6 +197,11 @@ impl NewJob {
             && concurrency_key.is_none()
     }
 
+    /// Whether its enqueue may have to wait for another transaction: by a key of its own or of the client's making.
+    pub fn is_keyed(&self) -> bool {
+        self.idempotency_key.is_some() || self.dedupe_key.is_some() || self.id.is_some()
+    }
+
     /// Why this job cannot even be sent.
     pub(crate) fn problem(&self) -> Option<Refusal> {
         let texts = [

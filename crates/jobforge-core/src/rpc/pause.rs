@@ -12,6 +12,7 @@ use crate::error::Error;
 
 /// What can be paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PauseKind {
     /// All jobs of a queue.
@@ -64,6 +65,7 @@ pub struct NewPause {
 
 /// A pause that holds something back now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Pause {
     /// Of what kind.
     pub kind: PauseKind,

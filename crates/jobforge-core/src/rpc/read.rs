@@ -12,6 +12,7 @@ use crate::error::Error;
 
 /// Everything about one job.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Job {
     /// The job.
     pub id: Uuid,
@@ -51,6 +52,7 @@ pub struct Job {
     /// The trace it belongs to.
     pub traceparent: Option<String>,
     /// Labels, a JSON array.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub tags: Option<Payload>,
     /// What kind of thing made it.
     pub source: String,
@@ -67,8 +69,10 @@ pub struct Job {
     /// What went wrong last.
     pub error: Option<String>,
     /// What it was given.
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub payload: Payload,
     /// What it gave back.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub result: Option<Payload>,
     /// How far it is.
     pub progress_percent: Option<f32>,
@@ -117,6 +121,7 @@ impl Default for JobFilter {
 
 /// One line of a list.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobSummary {
     /// The job.
     pub id: Uuid,
@@ -148,6 +153,7 @@ pub struct JobSummary {
     /// What ties it to other records.
     pub correlation_id: Option<String>,
     /// Labels, a JSON array.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub tags: Option<Payload>,
     /// What went wrong last.
     pub error: Option<String>,
@@ -155,6 +161,7 @@ pub struct JobSummary {
 
 /// Jobs, newest first.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Page {
     /// The jobs.
     pub jobs: Vec<JobSummary>,
@@ -166,6 +173,7 @@ pub struct Page {
 
 /// One attempt of a job.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Attempt {
     /// Its number, the fence of its reports.
     pub number: i32,
@@ -192,6 +200,7 @@ pub struct Attempt {
     /// The end of what it complained.
     pub stderr_tail: Option<String>,
     /// Its log lines: an array of objects with `at`, `level` and `message`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub log: Option<Payload>,
 }
 

@@ -42,6 +42,7 @@ pub struct Redrive {
 
 /// What became of one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RedriveRow {
     /// The job.
     pub id: Uuid,
@@ -55,6 +56,7 @@ pub struct RedriveRow {
 
 /// What a call did.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RedriveAnswer {
     /// The record of it, by which it is undone; none of a dry run.
     pub operation_id: Option<Uuid>,

@@ -31,6 +31,7 @@ impl Default for SeriesRequest {
 
 /// One point of one curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Point {
     /// Of this queue; `None` on a tenant's curve.
     pub queue: Option<String>,

@@ -11,6 +11,7 @@ use crate::error::Error;
 
 /// A tenant's jobs in numbers. What the samples tell is `None` where nobody samples.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Summary {
     /// Wait for other jobs.
     pub blocked: i64,
@@ -46,6 +47,7 @@ pub struct Summary {
 
 /// What came and went in a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Flow {
     /// Came.
     pub enqueued: i64,
@@ -59,6 +61,7 @@ pub struct Flow {
 
 /// A queue across tenants.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueSummary {
     /// The queue.
     pub queue: String,

@@ -11,6 +11,7 @@ use crate::error::Error;
 
 /// Who leads, what is alive, how many of everything.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SystemState {
     /// The scheduler that led last.
     pub leader_holder: String,
@@ -43,6 +44,7 @@ pub struct SystemState {
     /// When the last sample was taken.
     pub sampled_at: Option<Timestamp>,
     /// The leases, the longest silent first: an array of objects with `lease_id`, `worker_id`, `last_beat_at`, ….
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub leases: Payload,
 }
 

@@ -48,6 +48,7 @@ impl Tenant {
 
 /// A tenant as it stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ListedTenant {
     /// Its id.
     pub id: Uuid,

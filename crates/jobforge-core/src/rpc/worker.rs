@@ -32,6 +32,7 @@ pub struct Registration {
 
 /// A worker as it was last seen.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Worker {
     /// The worker.
     pub worker_id: String,
@@ -50,6 +51,7 @@ pub struct Worker {
     /// How many it ran at its last beat.
     pub running: i32,
     /// Whatever else it told.
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub metadata: Payload,
     /// When it registered first.
     pub started_at: Timestamp,

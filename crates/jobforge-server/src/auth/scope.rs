@@ -1,0 +1,98 @@
+//! What a route asks for: a right, and a tenant where there is one.
+//!
+//! The tenant is the credential's own. A super-admin has none and names one with the header `JobForge-Tenant`,
+//! which the audit log remembers; from anybody else that header is refused unless it says what is so anyway.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use uuid::Uuid;
+
+use super::{Identity, Right, identify};
+use crate::app::App;
+use crate::guard::RequestId;
+use crate::problem::Problem;
+
+/// The header by which a super-admin says for whom it acts.
+pub(crate) const TENANT_HEADER: &str = "jobforge-tenant";
+
+/// Names a right in a handler's arguments.
+pub(crate) trait Needs {
+    const RIGHT: Right;
+}
+
+macro_rules! needs {
+    ($($name:ident),*) => {$(
+        /// Asks for the right of this name.
+        pub(crate) struct $name;
+        impl Needs for $name {
+            const RIGHT: Right = Right::$name;
+        }
+    )*};
+}
+needs!(Look, Read, Enqueue, Operate, Administer, Work, Super);
+
+/// A caller that has the right, and the tenant it acts for.
+pub(crate) struct Tenant<R> {
+    pub(crate) id: Uuid,
+    pub(crate) identity: Identity,
+    pub(crate) request_id: String,
+    right: PhantomData<R>,
+}
+
+/// A caller that has the right; its tenant, if it has one, narrows what it may touch.
+pub(crate) struct System<R> {
+    pub(crate) identity: Identity,
+    pub(crate) request_id: String,
+    right: PhantomData<R>,
+}
+
+impl<R: Needs> FromRequestParts<Arc<App>> for Tenant<R> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Tenant<R>, Problem> {
+        let System { identity, request_id, right } = System::<R>::from_request_parts(parts, app).await?;
+        let named = named_tenant(&parts.headers)?;
+        let id = match (identity.tenant, named) {
+            (Some(own), None) => own,
+            (Some(own), Some(named)) if own == named => own,
+            (Some(_), Some(_)) => {
+                return Err(Problem::forbidden("tenant_foreign", "the credential is of another tenant"));
+            }
+            (None, Some(named)) => {
+                app.note_named_tenant(&identity, named, &request_id, parts).await?;
+                named
+            }
+            (None, None) => {
+                let detail = "a super-admin says for which tenant it acts: header JobForge-Tenant";
+                return Err(Problem::malformed("tenant_missing", detail));
+            }
+        };
+        Ok(Tenant { id, identity, request_id, right })
+    }
+}
+
+impl<R: Needs> FromRequestParts<Arc<App>> for System<R> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<System<R>, Problem> {
+        let identity = identify(parts, app).await?;
+        if !identity.role.may(R::RIGHT) {
+            let detail = format!("the role {} may not do this", identity.role);
+            return Err(Problem::forbidden("role_insufficient", detail));
+        }
+        let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
+        Ok(System { identity, request_id, right: PhantomData })
+    }
+}
+
+fn named_tenant(headers: &HeaderMap) -> Result<Option<Uuid>, Problem> {
+    let Some(value) = headers.get(TENANT_HEADER) else { return Ok(None) };
+    let tenant = value.to_str().ok().and_then(|text| Uuid::parse_str(text).ok());
+    tenant
+        .map(Some)
+        .ok_or_else(|| Problem::malformed("tenant_malformed", "the header JobForge-Tenant is no UUID"))
+}

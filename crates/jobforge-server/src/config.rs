@@ -1,0 +1,58 @@
+//! What a server is told before it starts.
+
+use std::time::Duration;
+
+/// The settings of one server. A library reads no environment: whoever starts it fills this in.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The login for tenants' calls: a member of `jf_tenant`, trusted to name any tenant.
+    pub tenant_url: String,
+    /// The login for keys, definitions, tenants and workers: a member of `jf_operator`.
+    pub operator_url: String,
+    /// The login for workers' calls: a member of `jf_worker`. Without it there are no worker routes.
+    pub worker_url: Option<String>,
+    /// A way around a pooler, on which notifications are heard.
+    pub direct_url: Option<String>,
+    /// The most connections of each login.
+    pub connections: usize,
+    /// How long a call of the database may take before the answer is 503.
+    pub call_timeout: Duration,
+    /// The largest body of a request, in bytes.
+    pub max_body_bytes: usize,
+    /// Concurrent enqueues are written together.
+    pub gather: bool,
+    /// Development: jobs can be run by a request, and no key needs to be made by hand.
+    pub development: bool,
+    /// The names under which browsers may reach this server; an address of this machine is one always.
+    pub hosts: Vec<String>,
+    /// How many requests are taken.
+    pub rates: RateLimits,
+}
+
+/// Requests a second, with as many again at once.
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimits {
+    /// Of one credential.
+    pub per_credential: u32,
+    /// Refused ones of one address: whoever guesses keys is slowed down.
+    pub refused_per_address: u32,
+}
+
+impl ServerConfig {
+    /// A server on these logins, with everything else at its default.
+    pub fn new(tenant_url: impl Into<String>, operator_url: impl Into<String>) -> ServerConfig {
+        ServerConfig {
+            tenant_url: tenant_url.into(),
+            operator_url: operator_url.into(),
+            worker_url: None,
+            direct_url: None,
+            connections: 8,
+            call_timeout: Duration::from_secs(10),
+            max_body_bytes: 4 << 20,
+            gather: true,
+            development: false,
+            hosts: Vec::new(),
+            rates: RateLimits { per_credential: 5_000, refused_per_address: 20 },
+        }
+    }
+}

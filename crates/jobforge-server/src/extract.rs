@@ -1,0 +1,101 @@
+//! What a request brings, read strictly: what is not understood is refused with its place.
+
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use jobforge_core::schema::Problem as Fault;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::problem::{ErrorCode, Problem};
+
+/// A JSON body.
+pub(crate) struct Body<T>(pub(crate) T);
+
+/// The parameters behind the question mark.
+pub(crate) struct Params<T>(pub(crate) T);
+
+/// What stands in the path.
+pub(crate) struct Place<T>(pub(crate) T);
+
+/// A JSON answer. Typed all the way, because a `Value` in between would change numbers: 1.10 stays 1.10.
+pub(crate) struct Answer<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Body<T>, Problem> {
+        if !is_json(request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok())) {
+            let detail = "the body must be JSON: Content-Type: application/json";
+            return Err(Problem::malformed("content_type", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        }
+        let bytes = Bytes::from_request(request, state).await.map_err(|error| unreadable(&error))?;
+        read_json(&bytes).map(Body)
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Params<T>, Problem> {
+        let query = Query::from_request_parts(parts, state).await;
+        let refused = |error: QueryRejection| Problem::malformed("query_malformed", sentence(&error.body_text()));
+        query.map(|Query(params)| Params(params)).map_err(refused)
+    }
+}
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Place<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Place<T>, Problem> {
+        let path = Path::from_request_parts(parts, state).await;
+        let refused = |error: PathRejection| Problem::malformed("path_malformed", sentence(&error.body_text()));
+        path.map(|Path(place)| Place(place)).map_err(refused)
+    }
+}
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+            Err(error) => {
+                tracing::error!(error = %error, "an answer cannot be written");
+                Problem::new(ErrorCode::Internal, "internal", "the server failed; its log tells more").into_response()
+            }
+        }
+    }
+}
+
+/// A body's JSON, or the place at which it is wrong.
+pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        // What the parser says names members and types, not values, but for what it calls invalid.
+        let message = sentence(&error.to_string());
+        let fault = Fault { path: String::new(), message: message.clone() };
+        let reason = if error.is_data() { "body_invalid" } else { "body_malformed" };
+        Problem::malformed(reason, message).with_faults(vec![fault])
+    })
+}
+
+fn unreadable(error: &BytesRejection) -> Problem {
+    match error.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Problem::new(ErrorCode::TooLarge, "body_too_large", "the body is larger than this server takes")
+        }
+        _ => Problem::malformed("body_unreadable", "the body broke off"),
+    }
+}
+
+fn is_json(content_type: Option<&str>) -> bool {
+    let kind = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json")
+        || (kind.len() > 17 && kind[..12].eq_ignore_ascii_case("application/") && kind.ends_with("+json"))
+}
+
+/// A message without its tail of positions, cut to a length that fits a sentence.
+fn sentence(text: &str) -> String {
+    text.chars().take(300).collect()
+}

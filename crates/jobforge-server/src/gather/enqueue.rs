@@ -1,0 +1,253 @@
+//! Enqueues of many callers and tenants in one transaction.
+//!
+//! A job with a key may have to wait for somebody else's transaction that holds the key. Such jobs go their own
+//! way: together, for a moment; a batch that is held up is halved until the one that waits is alone, and that one then
+//! waits on a connection which nobody else needs. Who comes with a key that is known to be held joins it there.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jobforge_core::{Enqueued, Error, NewJob, Refusal, rpc};
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use super::lanes::{Lanes, Write};
+use crate::db::{Db, PATIENT};
+use crate::problem::{ErrorCode, Problem};
+
+/// Writers of each kind: one commits while the other gathers.
+const LANES: usize = 2;
+/// The most jobs of a batch.
+const MOST: usize = 500;
+/// How long a batch waits for keys that somebody else holds.
+const MOMENT: Duration = Duration::from_millis(10);
+
+type Ordered = (Uuid, NewJob);
+
+/// Where requests enqueue.
+pub(crate) struct Enqueues {
+    db: Arc<Db>,
+    plain: Lanes<Plain>,
+    keyed: Lanes<Keyed>,
+    /// How many may wait for keys at a time.
+    patient: Semaphore,
+    held: Held,
+    patience: Duration,
+}
+
+impl Enqueues {
+    pub(crate) fn start(db: Arc<Db>, patience: Duration) -> Enqueues {
+        Enqueues {
+            plain: Lanes::start(Arc::new(Plain(db.clone())), LANES, MOST),
+            keyed: Lanes::start(Arc::new(Keyed(db.clone())), LANES, MOST),
+            patient: Semaphore::new(PATIENT),
+            held: Held::default(),
+            patience,
+            db,
+        }
+    }
+
+    /// Enqueues one job; returns when it is durable.
+    pub(crate) async fn put(&self, tenant: Uuid, job: NewJob) -> Result<Enqueued, Problem> {
+        if !job.is_keyed() {
+            return self.plain.put((tenant, job)).await;
+        }
+        if self.held.holds(tenant, &job) {
+            return self.wait(tenant, job).await;
+        }
+        match self.keyed.put((tenant, job)).await? {
+            Keeping::Done(enqueued) => Ok(enqueued),
+            Keeping::HeldUp(job) => self.wait(tenant, *job).await,
+        }
+    }
+
+    /// Waits for whoever holds the job's key, as long as a call may take.
+    async fn wait(&self, tenant: Uuid, job: NewJob) -> Result<Enqueued, Problem> {
+        let Ok(_permit) = self.patient.try_acquire() else { return Err(held_up()) };
+        let _mark = self.held.mark(tenant, &job);
+        let mut client = self.db.patient().await?;
+        let jobs = [(tenant, job)];
+        let answer = match client.client() {
+            Ok(client) => rpc::enqueue_grouped_within(client, &jobs, self.patience).await,
+            Err(error) => Err(error),
+        };
+        if answer.as_ref().is_err_and(waits) {
+            let _ = client.done(answer);
+            return Err(held_up());
+        }
+        let [(_, job)] = jobs;
+        let mut answers = client.done(answer)?;
+        match answers.pop() {
+            Some(answer) => answer.map_err(|refusal| refused(&refusal, &job.job_type)),
+            None => Err(Problem::unavailable("the enqueue got no answer")),
+        }
+    }
+}
+
+/// Jobs without keys.
+struct Plain(Arc<Db>);
+
+impl Write for Plain {
+    type Item = Ordered;
+    type Answer = Enqueued;
+
+    async fn write(&self, jobs: Vec<Ordered>) -> Vec<Result<Enqueued, Problem>> {
+        match enqueue(&self.0, &jobs, None).await {
+            Ok(answers) => answers,
+            Err(error) => all(jobs.len(), &Problem::from(error)),
+        }
+    }
+}
+
+/// Jobs with keys.
+struct Keyed(Arc<Db>);
+
+/// What became of a job with a key.
+enum Keeping {
+    Done(Enqueued),
+    HeldUp(Box<NewJob>),
+}
+
+impl Write for Keyed {
+    type Item = Ordered;
+    type Answer = Keeping;
+
+    async fn write(&self, jobs: Vec<Ordered>) -> Vec<Result<Keeping, Problem>> {
+        let mut answers: Vec<Option<Result<Keeping, Problem>>> = jobs.iter().map(|_| None).collect();
+        let mut ranges = vec![0..jobs.len()];
+        while let Some(range) = ranges.pop() {
+            match enqueue(&self.0, &jobs[range.clone()], Some(MOMENT)).await {
+                Ok(done) => {
+                    for (at, answer) in range.zip(done) {
+                        answers[at] = Some(answer.map(Keeping::Done));
+                    }
+                }
+                Err(error) if waits(&error) && range.len() > 1 => {
+                    let middle = range.start + range.len() / 2;
+                    ranges.extend([range.start..middle, middle..range.end]);
+                }
+                Err(error) if waits(&error) => {
+                    answers[range.start] = Some(Ok(Keeping::HeldUp(Box::new(jobs[range.start].1.clone()))));
+                }
+                Err(error) => {
+                    let problem = Problem::from(error);
+                    for at in range {
+                        answers[at] = Some(Err(problem.clone()));
+                    }
+                }
+            }
+        }
+        let unanswered = || Err(Problem::unavailable("the enqueue got no answer"));
+        answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
+    }
+}
+
+/// One transaction, or one statement for one job.
+async fn enqueue(
+    db: &Db,
+    jobs: &[Ordered],
+    patience: Option<Duration>,
+) -> Result<Vec<Result<Enqueued, Problem>>, Error> {
+    let closed = |_| Error::Closed { operation: "enqueue_jobs" };
+    let mut client = db.tenant().await.map_err(closed)?;
+    let answer = match (jobs, patience) {
+        ([(tenant, job)], None) => {
+            rpc::enqueue_job(&*client, *tenant, job).await.map(|done| vec![Ok(done)]).or_else(alone)
+        }
+        (_, None) => gathered(rpc::enqueue_grouped(client.client()?, jobs).await, jobs),
+        (_, Some(moment)) => gathered(rpc::enqueue_grouped_within(client.client()?, jobs, moment).await, jobs),
+    };
+    client.settle(answer)
+}
+
+/// What one job was refused for is its own answer, not the batch's.
+fn alone(error: Error) -> Result<Vec<Result<Enqueued, Problem>>, Error> {
+    match error.code() {
+        Some(_) => Ok(vec![Err(Problem::from(error))]),
+        None => Err(error),
+    }
+}
+
+fn gathered(
+    answer: Result<Vec<Result<Enqueued, Refusal>>, Error>,
+    jobs: &[Ordered],
+) -> Result<Vec<Result<Enqueued, Problem>>, Error> {
+    let told = |(answer, (_, job)): (Result<Enqueued, Refusal>, &Ordered)| {
+        answer.map_err(|refusal| refused(&refusal, &job.job_type))
+    };
+    Ok(answer?.into_iter().zip(jobs).map(told).collect())
+}
+
+/// Whether somebody else's lock was in the way.
+fn waits(error: &Error) -> bool {
+    error.is_transient() && !error.is_connection()
+}
+
+/// A row's refusal, told as a single call's.
+pub(crate) fn refused(refusal: &Refusal, job_type: &str) -> Problem {
+    let detail = format!("{job_type}: {}", refusal.reason.replace('_', " "));
+    Problem::new(ErrorCode::Refused(refusal.code), refusal.reason.clone(), detail)
+}
+
+fn held_up() -> Problem {
+    let detail = "another transaction holds the job's key; try again when it has ended";
+    Problem::new(ErrorCode::Unavailable, "key_held", detail).retry_after(Duration::from_secs(1))
+}
+
+fn all<T>(count: usize, problem: &Problem) -> Vec<Result<T, Problem>> {
+    (0..count).map(|_| Err(problem.clone())).collect()
+}
+
+/// Keys for which somebody waits, by their hash: two that collide only wait together.
+#[derive(Default)]
+struct Held(Mutex<HashMap<u64, usize>>);
+
+impl Held {
+    fn holds(&self, tenant: Uuid, job: &NewJob) -> bool {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        !held.is_empty() && hashes(tenant, job).iter().any(|hash| held.contains_key(hash))
+    }
+
+    fn mark<'a>(&'a self, tenant: Uuid, job: &NewJob) -> Mark<'a> {
+        let hashes = hashes(tenant, job);
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for hash in &hashes {
+            *held.entry(*hash).or_default() += 1;
+        }
+        Mark { held: self, hashes }
+    }
+}
+
+/// Keys are held as long as this is.
+struct Mark<'a> {
+    held: &'a Held,
+    hashes: Vec<u64>,
+}
+
+impl Drop for Mark<'_> {
+    fn drop(&mut self) {
+        let mut held = self.held.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for hash in &self.hashes {
+            if let Some(count) = held.get_mut(hash) {
+                *count -= 1;
+                if *count == 0 {
+                    held.remove(hash);
+                }
+            }
+        }
+    }
+}
+
+fn hashes(tenant: Uuid, job: &NewJob) -> Vec<u64> {
+    let id = job.id.map(|id| id.to_string());
+    let keys = [("idempotency", &job.idempotency_key), ("dedupe", &job.dedupe_key), ("id", &id)];
+    let hash = |(kind, key): (&str, &String)| {
+        let mut hasher = DefaultHasher::new();
+        // An idempotency key is one per type, a dedupe key holds across types.
+        (kind, tenant, key, (kind == "idempotency").then_some(&job.job_type)).hash(&mut hasher);
+        hasher.finish()
+    };
+    keys.into_iter().filter_map(|(kind, key)| Some(hash((kind, key.as_ref()?)))).collect()
+}

@@ -1,0 +1,67 @@
+//! Items from many callers in batches, each batch by one writer at a time.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use crate::problem::Problem;
+
+/// Writes a batch. The answers come in the items' order.
+pub(crate) trait Write: Send + Sync + 'static {
+    type Item: Send + 'static;
+    type Answer: Send + 'static;
+
+    fn write(
+        &self,
+        items: Vec<Self::Item>,
+    ) -> impl Future<Output = Vec<Result<Self::Answer, Problem>>> + Send;
+}
+
+type Waiting<W> = (<W as Write>::Item, oneshot::Sender<Result<<W as Write>::Answer, Problem>>);
+
+/// Where callers put their items.
+pub(crate) struct Lanes<W: Write> {
+    sender: mpsc::Sender<Waiting<W>>,
+}
+
+impl<W: Write> Lanes<W> {
+    /// So many writers, each taking what waits when it is free, at most `most` items. No more than `depth` items wait;
+    /// then callers do.
+    pub(crate) fn start(writer: Arc<W>, lanes: usize, most: usize) -> Lanes<W> {
+        let (sender, receiver) = mpsc::channel(most * 4);
+        let receiver = Arc::new(Mutex::new(receiver));
+        for _ in 0..lanes {
+            tokio::spawn(run(writer.clone(), receiver.clone(), most));
+        }
+        Lanes { sender }
+    }
+
+    /// Hands an item in and waits for its answer.
+    pub(crate) async fn put(&self, item: W::Item) -> Result<W::Answer, Problem> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || Problem::unavailable("the server stops");
+        self.sender.send((item, answer)).await.map_err(|_| gone())?;
+        answered.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+/// One lane: whoever holds the receiver gathers, the others write meanwhile.
+async fn run<W: Write>(writer: Arc<W>, receiver: Arc<Mutex<mpsc::Receiver<Waiting<W>>>>, most: usize) {
+    loop {
+        let mut batch = Vec::new();
+        {
+            let mut receiver = receiver.lock().await;
+            if receiver.recv_many(&mut batch, most).await == 0 {
+                return;
+            }
+        }
+        let (items, callers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+        let mut answers = writer.write(items).await.into_iter();
+        for caller in callers {
+            let answer = answers.next().unwrap_or_else(|| Err(Problem::unavailable("the batch got no answer")));
+            // A caller that went away needs no answer.
+            let _ = caller.send(answer);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Concurrent requests written together.
+//!
+//! While one batch is on its way to the database, what arrives waits and becomes the next one: a request alone is
+//! written at once, many share a commit. Each caller is answered after its commit, with its own error if its
+//! row was bad.
+//!
+//! - `lanes.rs`: the batches; `enqueue.rs`: enqueues, those with keys apart
+
+mod enqueue;
+mod lanes;
+
+pub(crate) use enqueue::Enqueues;

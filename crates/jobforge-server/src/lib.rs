@@ -1,0 +1,31 @@
+//! The HTTP API: what the SQL functions can do, reachable per credential.
+//!
+//! - `router.rs`: every route on one screen; `routes/`: one file per verb
+//! - `auth/`: who calls, what that role may, for which tenant
+//! - `gather/`: concurrent enqueues written together
+//! - `rules.rs`: the definitions' schemas, compiled once
+//! - `problem.rs`: every refusal, as RFC 9457 tells it
+//! - `db.rs`: connections lent to requests
+//!
+//! The database decides, this crate calls: a request becomes one call of a function, as a login that may do no
+//! more than the credential's role needs. The tenant comes from the credential alone.
+
+mod app;
+pub mod auth;
+mod config;
+mod cursor;
+mod db;
+mod extract;
+mod gather;
+mod guard;
+mod openapi;
+mod problem;
+mod router;
+mod routes;
+mod rules;
+mod serve;
+
+pub use config::{RateLimits, ServerConfig};
+pub use openapi::document;
+pub use problem::{ErrorCode, Problem};
+pub use serve::{Server, ServerHandle, StartError};

@@ -1,0 +1,72 @@
+//! The OpenAPI document: made from the routes themselves.
+
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{
+    Content, OpenApi, Ref, RefOr, Response, ResponseBuilder, SecurityRequirement, schema::ComponentsBuilder,
+};
+use utoipa::{Modify, OpenApi as _, PartialSchema, ToSchema};
+
+use crate::problem::{FaultBody, ProblemBody};
+use crate::router;
+
+/// Where the routes begin.
+pub(crate) const ROOT: &str = "/api/v1";
+const KEY: &str = "key";
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(title = "JobForge", description = "Durable background work for many tenants on Postgres."),
+    modifiers(&Common)
+)]
+pub(crate) struct Base;
+
+/// The document of this version, as JSON.
+pub fn document() -> String {
+    let (_, document) = router::routes();
+    let mut text = finished(document).to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// What all routes have in common.
+pub(crate) fn finished(mut document: OpenApi) -> OpenApi {
+    Common.modify(&mut document);
+    document
+}
+
+pub(crate) fn base() -> OpenApi {
+    Base::openapi()
+}
+
+struct Common;
+
+impl Modify for Common {
+    fn modify(&self, document: &mut OpenApi) {
+        let components = document.components.take().unwrap_or_default();
+        let key = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("jf_<id>_<secret>");
+        let components = ComponentsBuilder::from(components)
+            .schema(ProblemBody::name(), ProblemBody::schema())
+            .schema(FaultBody::name(), FaultBody::schema())
+            .security_scheme(KEY, SecurityScheme::Http(key.build()))
+            .build();
+        document.components = Some(components);
+        document.security = Some(vec![SecurityRequirement::new(KEY, Vec::<String>::new())]);
+        for item in document.paths.paths.values_mut() {
+            let operations =
+                [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch, &mut item.head];
+            for operation in operations.into_iter().flatten() {
+                let responses = &mut operation.responses.responses;
+                responses.entry("default".to_owned()).or_insert_with(|| RefOr::T(refusal()));
+            }
+        }
+    }
+}
+
+/// Every refusal has one form.
+fn refusal() -> Response {
+    let body = Content::new(Some(Ref::from_schema_name(ProblemBody::name())));
+    ResponseBuilder::new()
+        .description("Refused: a problem with its code and reason (RFC 9457)")
+        .content("application/problem+json", body)
+        .build()
+}
