@@ -134,6 +134,33 @@ alter type jobforge.job_filter add attribute finished_before timestamp with time
 grant usage on type jobforge.job_filter to jf_fn;
 grant usage on type jobforge.job_filter to public;
 
+create table jobforge.api_keys with (fillfactor=70);
+alter table jobforge.api_keys owner to jf_owner;
+alter table jobforge.api_keys add column id text collate "C" not null;
+alter table jobforge.api_keys add column secret_sha256 bytea not null;
+alter table jobforge.api_keys add column role text not null;
+alter table jobforge.api_keys add column tenant_id uuid;
+alter table jobforge.api_keys add column name text default ''::text not null;
+alter table jobforge.api_keys add column created_at timestamp with time zone not null;
+alter table jobforge.api_keys add column created_by text not null;
+alter table jobforge.api_keys add column expires_at timestamp with time zone;
+alter table jobforge.api_keys add column last_used_at timestamp with time zone;
+alter table jobforge.api_keys add column revoked_at timestamp with time zone;
+alter table jobforge.api_keys add column revoked_by text;
+alter table jobforge.api_keys add constraint api_keys_author_length CHECK ((((length(created_by) >= 1) AND (length(created_by) <= 255)) AND ((length(revoked_by) >= 1) AND (length(revoked_by) <= 255))));
+alter table jobforge.api_keys add constraint api_keys_expiry_later CHECK ((expires_at > created_at));
+alter table jobforge.api_keys add constraint api_keys_hash_size CHECK ((octet_length(secret_sha256) = 32));
+alter table jobforge.api_keys add constraint api_keys_id_form CHECK ((id ~ '^[a-z0-9]{12}$'::text));
+alter table jobforge.api_keys add constraint api_keys_name_length CHECK ((length(name) <= 200));
+alter table jobforge.api_keys add constraint api_keys_pk PRIMARY KEY (id);
+alter table jobforge.api_keys add constraint api_keys_revoked_by_somebody CHECK (((revoked_at IS NULL) = (revoked_by IS NULL)));
+alter table jobforge.api_keys add constraint api_keys_role_fits_tenant CHECK ( CASE role WHEN 'super_admin'::text THEN (tenant_id IS NULL) WHEN 'worker'::text THEN true ELSE (tenant_id IS NOT NULL) END);
+alter table jobforge.api_keys add constraint api_keys_role_known CHECK ((role = ANY (ARRAY['super_admin'::text, 'tenant_admin'::text, 'tenant_viewer'::text, 'producer'::text, 'worker'::text])));
+create index api_keys_tenant ON jobforge.api_keys USING btree (tenant_id, id);
+alter table jobforge.api_keys enable, force row level security;
+create policy sys_all on jobforge.api_keys for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.api_keys to jf_sys;
+
 create table jobforge.artifacts with (fillfactor=70);
 alter table jobforge.artifacts owner to jf_owner;
 alter table jobforge.artifacts add column tenant_id uuid not null;
@@ -278,7 +305,17 @@ alter table jobforge.audit_log add column actor text not null;
 alter table jobforge.audit_log add column action text not null;
 alter table jobforge.audit_log add column job_id uuid;
 alter table jobforge.audit_log add column detail jsonb default '{}'::jsonb not null;
+alter table jobforge.audit_log add column credential text;
+alter table jobforge.audit_log add column request_id text;
+alter table jobforge.audit_log add column subject_kind text;
+alter table jobforge.audit_log add column subject_id text;
+alter table jobforge.audit_log add constraint audit_log_credential_length CHECK ((length(credential) <= 255));
 alter table jobforge.audit_log add constraint audit_log_pk PRIMARY KEY (tenant_id, id);
+alter table jobforge.audit_log add constraint audit_log_request_length CHECK ((length(request_id) <= 128));
+alter table jobforge.audit_log add constraint audit_log_subject_form CHECK ((((subject_kind IS NULL) = (subject_id IS NULL)) AND (subject_kind ~ '^[a-z][a-z_]{0,31}$'::text) AND (length(subject_id) <= 255)));
+create index audit_log_age ON jobforge.audit_log USING btree (at, id);
+create index audit_log_subject ON jobforge.audit_log USING btree (tenant_id, subject_kind, subject_id, at, id) WHERE (subject_id IS NOT NULL);
+create index audit_log_tenant ON jobforge.audit_log USING btree (tenant_id, at, id);
 alter table jobforge.audit_log enable, force row level security;
 create policy login_bound on jobforge.audit_log as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
 create policy sys_all on jobforge.audit_log for all to jf_sys using (true) with check (true);
@@ -1146,11 +1183,19 @@ alter function jobforge.attach_artifact(uuid, uuid, text, bigint) owner to jf_fn
 grant execute on function jobforge.attach_artifact(uuid, uuid, text, bigint) to jf_operator;
 grant execute on function jobforge.attach_artifact(uuid, uuid, text, bigint) to jf_tenant;
 
-create function jobforge.audit(p_tenant_id uuid, p_action text, p_job_id uuid, p_detail jsonb, p_now timestamp with time zone) returns void language sql volatile;
-alter function jobforge.audit(uuid, text, uuid, jsonb, timestamp with time zone) owner to jf_fn;
+create function jobforge.audit(p_tenant_id uuid, p_action text, p_subject_kind text, p_subject_id text, p_detail jsonb, p_now timestamp with time zone, p_job_id uuid DEFAULT NULL::uuid) returns void language sql volatile;
+alter function jobforge.audit(uuid, text, text, text, jsonb, timestamp with time zone, uuid) owner to jf_fn;
+grant execute on function jobforge.audit(uuid, text, text, text, jsonb, timestamp with time zone, uuid) to jf_sys;
 
 create function jobforge.audit_bulk(p_operation jobforge.bulk_operations, p_action text, p_now timestamp with time zone) returns void language sql volatile;
 alter function jobforge.audit_bulk(jobforge.bulk_operations, text, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.audit_key(p_action text, p_id text, p_tenant_id uuid, p_author text, p_detail jsonb, p_now timestamp with time zone) returns void language sql volatile;
+alter function jobforge.audit_key(text, text, uuid, text, jsonb, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.audit_page(p_tenant_id uuid, p_subject_kind text, p_subject_id text, p_actor text, p_after timestamp with time zone, p_before timestamp with time zone, p_limit integer, p_cursor text) returns TABLE(tenant_id uuid, id uuid, at timestamp with time zone, actor text, credential text, request_id text, action text, subject_kind text, subject_id text, job_id uuid, detail jsonb, next_cursor text, complete boolean) language plpgsql stable;
+alter function jobforge.audit_page(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text) owner to jf_fn;
+grant execute on function jobforge.audit_page(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text) to jf_sys;
 
 create function jobforge.bind_login(p_role text, p_tenant_id uuid DEFAULT NULL::uuid) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.bind_login(text, uuid) owner to jf_sys;
@@ -1242,6 +1287,10 @@ alter function jobforge.count_next_jobs(uuid, uuid, uuid, text, jobforge.job_cou
 create function jobforge.count_runs(p_kind text, p_name text, p_since xid8) returns void language plpgsql volatile;
 alter function jobforge.count_runs(text, text, xid8) owner to jf_sys;
 
+create function jobforge.create_api_key(p_id text, p_secret_sha256 bytea, p_role text, p_tenant_id uuid DEFAULT NULL::uuid, p_name text DEFAULT ''::text, p_expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_author text DEFAULT NULL::text, p_only_first boolean DEFAULT false) returns TABLE(id text, role text, tenant_id uuid, name text, created_at timestamp with time zone, created_by text, expires_at timestamp with time zone, last_used_at timestamp with time zone, revoked_at timestamp with time zone, revoked_by text) language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.create_api_key(text, bytea, text, uuid, text, timestamp with time zone, text, boolean) owner to jf_sys;
+grant execute on function jobforge.create_api_key(text, bytea, text, uuid, text, timestamp with time zone, text, boolean) to jf_operator;
+
 create function jobforge.dedupe_key(p_tenant_id uuid, p_type text, p_payload jsonb) returns text language sql immutable;
 alter function jobforge.dedupe_key(uuid, text, jsonb) owner to jf_fn;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_operator;
@@ -1331,6 +1380,10 @@ create function jobforge.fail_jobs(p_lease_id uuid, p_tenant_ids uuid[], p_job_i
 alter function jobforge.fail_jobs(uuid, uuid[], uuid[], integer[], text[], text[], bigint[], text[], integer[], text[], text[]) owner to jf_sys;
 grant execute on function jobforge.fail_jobs(uuid, uuid[], uuid[], integer[], text[], text[], bigint[], text[], integer[], text[], text[]) to jf_worker;
 
+create function jobforge.find_api_key(p_id text) returns TABLE(id text, secret_sha256 bytea, role text, tenant_id uuid, expires_at timestamp with time zone, expired boolean, revoked boolean) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.find_api_key(text) owner to jf_sys;
+grant execute on function jobforge.find_api_key(text) to jf_operator;
+
 create function jobforge.find_connector_config(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_name text) returns TABLE(settings jsonb, disabled_reason text, secret_names text[], envs text[], key_ids text[], sealed bytea[]) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.find_connector_config(uuid, uuid, uuid, integer, text) owner to jf_sys;
 grant execute on function jobforge.find_connector_config(uuid, uuid, uuid, integer, text) to jf_worker;
@@ -1340,6 +1393,10 @@ alter function jobforge.find_dead_letters(uuid, jobforge.job_filter, text, times
 
 create function jobforge.find_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, concurrency_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_no integer, cancel_requested boolean, error text, payload jsonb, result jsonb) language sql stable;
 alter function jobforge.find_job(uuid, uuid) owner to jf_fn;
+
+create function jobforge.finished_jobs(p_tenant_ids uuid[], p_job_ids uuid[]) returns TABLE(tenant_id uuid, id uuid, status text, finished_at timestamp with time zone) language plpgsql stable security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.finished_jobs(uuid[], uuid[]) owner to jf_sys;
+grant execute on function jobforge.finished_jobs(uuid[], uuid[]) to jf_operator;
 
 create function jobforge.free_tenants(p_gate jobforge.claim_gate, p_after uuid, p_but uuid[], p_most integer, p_now timestamp with time zone) returns uuid[] language plpgsql volatile;
 alter function jobforge.free_tenants(jobforge.claim_gate, uuid, uuid[], integer, timestamp with time zone) owner to jf_sys;
@@ -1372,6 +1429,10 @@ grant execute on function jobforge.group_dead_letters(uuid, text, text, timestam
 
 create function jobforge.hand_back(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone, OUT requeued integer, OUT queues text[], OUT run_ats timestamp with time zone[]) returns record language plpgsql volatile;
 alter function jobforge.hand_back(uuid, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.has_keys() returns boolean language sql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.has_keys() owner to jf_sys;
+grant execute on function jobforge.has_keys() to jf_operator;
 
 create function jobforge.heartbeat(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[], p_through bigint DEFAULT NULL::bigint) returns TABLE(expires_at timestamp with time zone, tenant_id uuid, id uuid, problem text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) owner to jf_sys;
@@ -1498,10 +1559,19 @@ grant execute on function jobforge.limited_now(uuid, text, text, integer) to jf_
 create function jobforge.limits_of(p_tenant_id uuid, p_type text, p_key text) returns TABLE(kind text, name text, slot text, most integer, rate double precision, burst integer, since xid8) language sql stable;
 alter function jobforge.limits_of(uuid, text, text) owner to jf_sys;
 
+create function jobforge.list_api_keys(p_tenant_id uuid DEFAULT NULL::uuid, p_limit integer DEFAULT 100, p_after text DEFAULT NULL::text) returns TABLE(id text, role text, tenant_id uuid, name text, created_at timestamp with time zone, created_by text, expires_at timestamp with time zone, last_used_at timestamp with time zone, revoked_at timestamp with time zone, revoked_by text) language plpgsql stable security definer set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_api_keys(uuid, integer, text) owner to jf_sys;
+grant execute on function jobforge.list_api_keys(uuid, integer, text) to jf_operator;
+
 create function jobforge.list_attempts(p_tenant_id uuid, p_job_id uuid) returns TABLE(number integer, status text, worker_id text, pid integer, started_at timestamp with time zone, finished_at timestamp with time zone, error_class text, error text, exit_code integer, signal integer, stdout_tail text, stderr_tail text, log jsonb) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_attempts(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.list_attempts(uuid, uuid) to jf_operator;
 grant execute on function jobforge.list_attempts(uuid, uuid) to jf_tenant;
+
+create function jobforge.list_audit(p_tenant_id uuid, p_subject_kind text DEFAULT NULL::text, p_subject_id text DEFAULT NULL::text, p_actor text DEFAULT NULL::text, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns TABLE(id uuid, at timestamp with time zone, actor text, credential text, request_id text, action text, subject_kind text, subject_id text, job_id uuid, detail jsonb, next_cursor text, complete boolean) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_audit(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text) owner to jf_fn;
+grant execute on function jobforge.list_audit(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text) to jf_operator;
+grant execute on function jobforge.list_audit(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text) to jf_tenant;
 
 create function jobforge.list_bulk_results(p_tenant_id uuid, p_operation_id uuid DEFAULT NULL::uuid, p_job_id uuid DEFAULT NULL::uuid, p_verdict text DEFAULT NULL::text, p_limit integer DEFAULT 100, p_after uuid DEFAULT NULL::uuid) returns TABLE(operation_id uuid, job_id uuid, at timestamp with time zone, verdict text, error_code text, error_reason text, before jsonb) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_bulk_results(uuid, uuid, uuid, text, integer, uuid) owner to jf_fn;
@@ -1534,10 +1604,15 @@ grant execute on function jobforge.list_forgotten_pauses(interval, integer) to j
 create function jobforge.list_is_fresh(p_gate jobforge.claim_gate, p_now timestamp with time zone) returns boolean language sql stable;
 alter function jobforge.list_is_fresh(jobforge.claim_gate, timestamp with time zone) owner to jf_sys;
 
-create function jobforge.list_jobs(p_tenant_id uuid, p_statuses text[] DEFAULT NULL::text[], p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_source text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor uuid DEFAULT NULL::uuid, p_budget_ms integer DEFAULT 500) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, max_attempts integer, source text, correlation_id text, tags jsonb, error text, next_cursor uuid, complete boolean) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
-alter function jobforge.list_jobs(uuid, text[], text, text, text, timestamp with time zone, timestamp with time zone, integer, uuid, integer) owner to jf_fn;
-grant execute on function jobforge.list_jobs(uuid, text[], text, text, text, timestamp with time zone, timestamp with time zone, integer, uuid, integer) to jf_operator;
-grant execute on function jobforge.list_jobs(uuid, text[], text, text, text, timestamp with time zone, timestamp with time zone, integer, uuid, integer) to jf_tenant;
+create function jobforge.list_jobs(p_tenant_id uuid, p_statuses text[] DEFAULT NULL::text[], p_type text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_source text DEFAULT NULL::text, p_created_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_created_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor uuid DEFAULT NULL::uuid, p_budget_ms integer DEFAULT 500, p_tag text DEFAULT NULL::text, p_payload jsonb DEFAULT NULL::jsonb) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, max_attempts integer, source text, correlation_id text, tags jsonb, error text, next_cursor uuid, complete boolean) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_jobs(uuid, text[], text, text, text, timestamp with time zone, timestamp with time zone, integer, uuid, integer, text, jsonb) owner to jf_fn;
+grant execute on function jobforge.list_jobs(uuid, text[], text, text, text, timestamp with time zone, timestamp with time zone, integer, uuid, integer, text, jsonb) to jf_operator;
+grant execute on function jobforge.list_jobs(uuid, text[], text, text, text, timestamp with time zone, timestamp with time zone, integer, uuid, integer, text, jsonb) to jf_tenant;
+
+create function jobforge.list_logs(p_tenant_id uuid, p_job_id uuid, p_number integer DEFAULT NULL::integer, p_after_number integer DEFAULT NULL::integer, p_after_line integer DEFAULT NULL::integer, p_limit integer DEFAULT 1000) returns TABLE(number integer, line integer, at timestamp with time zone, level text, message text) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_logs(uuid, uuid, integer, integer, integer, integer) owner to jf_fn;
+grant execute on function jobforge.list_logs(uuid, uuid, integer, integer, integer, integer) to jf_operator;
+grant execute on function jobforge.list_logs(uuid, uuid, integer, integer, integer, integer) to jf_tenant;
 
 create function jobforge.list_pauses(p_limit integer DEFAULT 100) returns TABLE(kind text, name text, reason text, author text, paused_at timestamp with time zone, until timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_pauses(integer) owner to jf_sys;
@@ -1554,6 +1629,10 @@ grant execute on function jobforge.list_starved(interval, integer) to jf_operato
 create function jobforge.list_stuck_leases(p_overdue interval DEFAULT '00:00:30'::interval, p_limit integer DEFAULT 100) returns TABLE(lease_id uuid, worker_id text, host text, expires_at timestamp with time zone, jobs integer) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_stuck_leases(interval, integer) owner to jf_sys;
 grant execute on function jobforge.list_stuck_leases(interval, integer) to jf_operator;
+
+create function jobforge.list_system_audit(p_tenant_id uuid DEFAULT NULL::uuid, p_subject_kind text DEFAULT NULL::text, p_subject_id text DEFAULT NULL::text, p_actor text DEFAULT NULL::text, p_after timestamp with time zone DEFAULT NULL::timestamp with time zone, p_before timestamp with time zone DEFAULT NULL::timestamp with time zone, p_limit integer DEFAULT 50, p_cursor text DEFAULT NULL::text) returns TABLE(tenant_id uuid, id uuid, at timestamp with time zone, actor text, credential text, request_id text, action text, subject_kind text, subject_id text, job_id uuid, detail jsonb, next_cursor text, complete boolean) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_system_audit(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text) owner to jf_sys;
+grant execute on function jobforge.list_system_audit(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text) to jf_operator;
 
 create function jobforge.list_tenants(p_limit integer DEFAULT 100, p_after uuid DEFAULT NULL::uuid) returns TABLE(id uuid, name text, weight integer, max_pending integer, max_in_flight integer, rate_per_second double precision, rate_burst integer, retention text, created_at timestamp with time zone, paused_at timestamp with time zone, paused_until timestamp with time zone, pause_reason text, paused_by text) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_tenants(integer, uuid) owner to jf_sys;
@@ -1596,7 +1675,7 @@ alter function jobforge.merge_rooms(jsonb, jsonb) owner to jf_sys;
 create function jobforge.move_limited_since(p_kind text, p_name text, p_from xid8, p_to xid8) returns bigint language plpgsql volatile;
 alter function jobforge.move_limited_since(text, text, xid8, xid8) owner to jf_sys;
 
-create function jobforge.next_jobs(p_tenant_id uuid, p_before uuid, p_live boolean, p_over boolean) returns TABLE(id uuid, type text, queue text, priority smallint, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, fence integer, failures integer, max_attempts smallint, source text, correlation_id text, tags jsonb, error text) language sql stable;
+create function jobforge.next_jobs(p_tenant_id uuid, p_before uuid, p_live boolean, p_over boolean) returns TABLE(id uuid, type text, queue text, priority smallint, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, fence integer, failures integer, max_attempts smallint, source text, correlation_id text, tags jsonb, error text, payload jsonb) language sql stable;
 alter function jobforge.next_jobs(uuid, uuid, boolean, boolean) owner to jf_fn;
 grant execute on function jobforge.next_jobs(uuid, uuid, boolean, boolean) to jf_sys;
 
@@ -1668,6 +1747,10 @@ create function jobforge.pre_request() returns void language plpgsql volatile se
 alter function jobforge.pre_request() owner to jf_fn;
 grant execute on function jobforge.pre_request() to jf_tenant;
 
+create function jobforge.previous_audits(p_tenant_id uuid, p_subject_kind text, p_subject_id text, p_after timestamp with time zone, p_at timestamp with time zone, p_id uuid) returns SETOF jobforge.audit_log language sql stable;
+alter function jobforge.previous_audits(uuid, text, text, timestamp with time zone, timestamp with time zone, uuid) owner to jf_fn;
+grant execute on function jobforge.previous_audits(uuid, text, text, timestamp with time zone, timestamp with time zone, uuid) to jf_sys;
+
 create function jobforge.previous_dead_letters(p_tenant_id uuid, p_at timestamp with time zone, p_id uuid, p_after timestamp with time zone, p_before timestamp with time zone, p_limit integer) returns TABLE(id uuid, type text, queue text, status text, class text, error text, created_at timestamp with time zone, finished_at timestamp with time zone, fence integer, failures integer, deaths smallint, max_attempts smallint, source text, correlation_id text, tags jsonb) language sql stable;
 alter function jobforge.previous_dead_letters(uuid, timestamp with time zone, uuid, timestamp with time zone, timestamp with time zone, integer) owner to jf_fn;
 
@@ -1684,6 +1767,9 @@ grant execute on function jobforge.prune(bigint, integer, jsonb) to jf_operator;
 
 create function jobforge.prune_artifacts(p_now timestamp with time zone, p_limit integer) returns integer language plpgsql volatile set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off;
 alter function jobforge.prune_artifacts(timestamp with time zone, integer) owner to jf_sys;
+
+create function jobforge.prune_audit(p_now timestamp with time zone, p_limit integer) returns integer language plpgsql volatile set enable_seqscan=off set jit=off;
+alter function jobforge.prune_audit(timestamp with time zone, integer) owner to jf_sys;
 
 create function jobforge.prune_bulks(p_now timestamp with time zone, p_limit integer) returns integer language plpgsql volatile;
 alter function jobforge.prune_bulks(timestamp with time zone, integer) owner to jf_sys;
@@ -1719,6 +1805,7 @@ grant execute on function jobforge.rate_window(timestamp with time zone) to jf_f
 
 create function jobforge.read_cursor(p_cursor text, OUT at timestamp with time zone, OUT id uuid) returns record language plpgsql immutable;
 alter function jobforge.read_cursor(text) owner to jf_fn;
+grant execute on function jobforge.read_cursor(text) to jf_sys;
 
 create function jobforge.read_filter(p_kind text, p_filter jsonb) returns jobforge.job_filter language plpgsql stable;
 alter function jobforge.read_filter(text, jsonb) owner to jf_fn;
@@ -1735,6 +1822,10 @@ grant execute on function jobforge.read_system_series(text, text, timestamp with
 create function jobforge.reap(p_term bigint, p_limit integer DEFAULT 100) returns TABLE(leases integer, free integer, deaths integer, next_expiry timestamp with time zone) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.reap(bigint, integer) owner to jf_sys;
 grant execute on function jobforge.reap(bigint, integer) to jf_operator;
+
+create function jobforge.record_audit(p_tenant_id uuid, p_action text, p_subject_kind text DEFAULT NULL::text, p_subject_id text DEFAULT NULL::text, p_detail jsonb DEFAULT '{}'::jsonb) returns void language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.record_audit(uuid, text, text, text, jsonb) owner to jf_sys;
+grant execute on function jobforge.record_audit(uuid, text, text, text, jsonb) to jf_operator;
 
 create function jobforge.redact(p_value jsonb, p_paths text[]) returns jsonb language plpgsql immutable;
 alter function jobforge.redact(jsonb, text[]) owner to jf_fn;
@@ -1817,6 +1908,9 @@ grant execute on function jobforge.report_progress(uuid, uuid, uuid, integer, re
 create function jobforge.require_age(p_age interval) returns void language plpgsql immutable;
 alter function jobforge.require_age(interval) owner to jf_sys;
 
+create function jobforge.require_author(p_author text) returns void language plpgsql immutable;
+alter function jobforge.require_author(text) owner to jf_sys;
+
 create function jobforge.require_bulk(p_operation jobforge.bulk_operations, p_operation_id uuid) returns jobforge.bulk_operations language plpgsql immutable;
 alter function jobforge.require_bulk(jobforge.bulk_operations, uuid) owner to jf_fn;
 
@@ -1846,6 +1940,9 @@ create function jobforge.require_limit(p_limit integer) returns void language pl
 alter function jobforge.require_limit(integer) owner to jf_sys;
 grant execute on function jobforge.require_limit(integer) to jf_fn;
 grant execute on function jobforge.require_limit(integer) to jf_owner;
+
+create function jobforge.require_new_key(p_id text, p_secret_sha256 bytea, p_role text, p_tenant_id uuid) returns void language plpgsql immutable;
+alter function jobforge.require_new_key(text, bytea, text, uuid) owner to jf_sys;
 
 create function jobforge.require_operator() returns void language plpgsql stable;
 alter function jobforge.require_operator() owner to jf_sys;
@@ -1923,6 +2020,10 @@ alter function jobforge.revival_problem(jobforge.jobs, integer) owner to jf_fn;
 
 create function jobforge.revive(p_job jobforge.jobs, p_payload jsonb, p_max_attempts integer, p_now timestamp with time zone) returns text language plpgsql volatile;
 alter function jobforge.revive(jobforge.jobs, jsonb, integer, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.revoke_api_key(p_id text, p_author text DEFAULT NULL::text, p_tenant_id uuid DEFAULT NULL::uuid) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.revoke_api_key(text, text, uuid) owner to jf_sys;
+grant execute on function jobforge.revoke_api_key(text, text, uuid) to jf_operator;
 
 create function jobforge.room_to_wait(p_tenant_id uuid, p_now timestamp with time zone) returns integer language sql volatile;
 alter function jobforge.room_to_wait(uuid, timestamp with time zone) owner to jf_fn;
@@ -2019,6 +2120,10 @@ create function jobforge.tokens_now(p_tenant_id uuid, p_kind text, p_name text, 
 alter function jobforge.tokens_now(uuid, text, text, double precision, double precision, timestamp with time zone) owner to jf_sys;
 grant execute on function jobforge.tokens_now(uuid, text, text, double precision, double precision, timestamp with time zone) to jf_fn;
 
+create function jobforge.touch_api_keys(p_ids text[], p_at timestamp with time zone[]) returns integer language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.touch_api_keys(text[], timestamp with time zone[]) owner to jf_sys;
+grant execute on function jobforge.touch_api_keys(text[], timestamp with time zone[]) to jf_operator;
+
 create function jobforge.trusted_marks(p_marks jsonb, p_queues text[], p_types text[], p_now timestamp with time zone) returns jobforge.claim_mark[] language plpgsql volatile;
 alter function jobforge.trusted_marks(jsonb, text[], text[], timestamp with time zone) owner to jf_sys;
 
@@ -2079,6 +2184,7 @@ alter function jobforge.weights(uuid[], boolean) owner to jf_sys;
 
 create function jobforge.write_cursor(p_at timestamp with time zone, p_id uuid) returns text language sql immutable;
 alter function jobforge.write_cursor(timestamp with time zone, uuid) owner to jf_fn;
+grant execute on function jobforge.write_cursor(timestamp with time zone, uuid) to jf_sys;
 
 create function jobforge.write_only_paths(p_key text, p_schema jsonb) returns text[] language plpgsql stable;
 alter function jobforge.write_only_paths(text, jsonb) owner to jf_sys;

@@ -16,7 +16,7 @@ begin
   status := jobforge.cancel_held(v_job, p_reason, v_now);
   id := p_job_id;
   cancel_requested := status = 'running';
-  perform jobforge.audit(p_tenant_id, case when cancel_requested then 'cancel_requested' else 'cancel' end, p_job_id,
+  perform jobforge.audit(p_tenant_id, case when cancel_requested then 'cancel_requested' else 'cancel' end, 'job', p_job_id::text,
     jsonb_build_object('reason', p_reason), v_now);
   return next;
 end
@@ -49,7 +49,7 @@ begin
       format('retry of job %s refused: %s', p_job_id, replace(split_part(v_problem, ':', 2), '_', ' ')));
   end if;
   perform pg_notify('jobforge_wake', '');
-  perform jobforge.audit(p_tenant_id, 'retry', p_job_id, jsonb_build_object('was', v_job.status), v_now);
+  perform jobforge.audit(p_tenant_id, 'retry', 'job', p_job_id::text, jsonb_build_object('was', v_job.status), v_now);
   return query select p_job_id, 'queued', v_now;
 end
 $$;
@@ -90,7 +90,7 @@ begin
   if p_run_at < v_now + interval '2 seconds' then
     perform pg_notify('jobforge_wake', '');
   end if;
-  perform jobforge.audit(p_tenant_id, 'reschedule', p_job_id,
+  perform jobforge.audit(p_tenant_id, 'reschedule', 'job', p_job_id::text,
     jsonb_build_object('run_at', p_run_at, 'max_attempts', p_max_attempts), v_now);
 end
 $$;
@@ -137,12 +137,3 @@ end
 $$;
 comment on function jobforge.hold_own_job(uuid, uuid, text) is
   'Locks a live job of the tenant; one that is over or unknown is refused.';
-
-create or replace function jobforge.audit(
-  p_tenant_id uuid, p_action text, p_job_id uuid, p_detail jsonb, p_now timestamptz) returns void
-language sql volatile
-as $$
-  insert into jobforge.audit_log (tenant_id, at, actor, action, job_id, detail)
-  values (p_tenant_id, p_now, session_user, p_action, p_job_id, p_detail)
-$$;
-comment on function jobforge.audit(uuid, text, uuid, jsonb, timestamptz) is 'Writes down who did what to which job.';

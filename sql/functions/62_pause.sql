@@ -94,9 +94,8 @@ returns void
 language sql volatile
 as $$
   -- What concerns no single tenant is the system tenant's.
-  insert into jobforge.audit_log (tenant_id, at, actor, action, detail)
-  values (case when p_kind = 'tenant' then p_name::uuid else '00000000-0000-0000-0000-000000000000' end, p_now, session_user,
-    p_action, p_detail || jsonb_build_object('kind', p_kind, 'name', p_name))
+  select jobforge.audit(case when p_kind = 'tenant' then p_name::uuid else '00000000-0000-0000-0000-000000000000' end,
+    p_action, p_kind, p_name, p_detail || jsonb_build_object('kind', p_kind, 'name', p_name), p_now)
 $$;
 comment on function jobforge.note_pause(text, text, text, jsonb, timestamptz) is 'Writes down who paused or resumed what.';
 

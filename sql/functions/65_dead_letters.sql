@@ -196,7 +196,7 @@ comment on function jobforge.error_class(uuid, uuid, integer, text) is
 create or replace function jobforge.write_cursor(p_at timestamptz, p_id uuid) returns text
 language sql immutable
 as $$ select (extract(epoch from p_at) * 1000000)::bigint || '_' || p_id $$;
-comment on function jobforge.write_cursor(timestamptz, uuid) is 'A place in the order of dead letters, to be handed out.';
+comment on function jobforge.write_cursor(timestamptz, uuid) is 'A place in the order of times and ids, to be handed out.';
 
 create or replace function jobforge.read_cursor(p_cursor text, out at timestamptz, out id uuid)
 language plpgsql immutable
@@ -210,3 +210,4 @@ begin
 end
 $$;
 comment on function jobforge.read_cursor(text) is 'The place that a cursor stands for; what is none is refused.';
+grant execute on function jobforge.read_cursor(text), jobforge.write_cursor(timestamptz, uuid) to jf_sys;

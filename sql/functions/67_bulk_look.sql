@@ -168,7 +168,7 @@ create or replace function jobforge.audit_bulk(p_operation jobforge.bulk_operati
 language sql volatile
 as $$
   -- Without the patch: it may hold parts of payloads, which the audit log does not show.
-  select jobforge.audit(p_operation.tenant_id, p_action, null, jsonb_build_object('operation_id', p_operation.id,
+  select jobforge.audit(p_operation.tenant_id, p_action, 'bulk', p_operation.id::text, jsonb_build_object('operation_id', p_operation.id,
     'kind', p_operation.kind, 'filter', p_operation.filter, 'reason', p_operation.reason, 'edited', p_operation.patch is not null,
     'matched', p_operation.matched, 'done', p_operation.done, 'skipped', p_operation.skipped, 'undone', p_operation.undone,
     'kept', p_operation.kept), p_now)

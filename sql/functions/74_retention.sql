@@ -17,6 +17,7 @@ declare
   v_rest record;
   v_samples integer;
   v_artifacts integer;
+  v_audit integer;
 begin
   perform jobforge.require_limit(p_limit);
   perform jobforge.require_term(p_term);
@@ -45,9 +46,10 @@ begin
   perform jobforge.prune_bulks(v_now, p_limit);
   perform jobforge.prune_runs(p_limit);
   v_artifacts := jobforge.prune_artifacts(v_now, p_limit);
+  v_audit := jobforge.prune_audit(v_now, p_limit);
   -- The search for orphans finds none while all is well: it goes on with the next round and calls for none.
   more := v_keys.next_at is not null or v_dead.next_tenant is not null
-    or v_rest.is_full or greatest(workers, stats, v_artifacts) >= p_limit;
+    or v_rest.is_full or greatest(workers, stats, v_artifacts, v_audit) >= p_limit;
   after := jsonb_strip_nulls(jsonb_build_object('key_at', v_keys.next_at,
     'dead_tenant', v_dead.next_tenant, 'dead_at', v_dead.next_at, 'dead_id', v_dead.next_id,
     'note_tenant', v_notes.next_tenant, 'note_job', v_notes.next_job));
@@ -57,7 +59,7 @@ $$;
 comment on function jobforge.prune(bigint, integer, jsonb) is
   'Deletes what is past its time, looking at no more than p_limit of each kind from p_after on: dead letters with their '
   'notes, keys a day past their job''s end, notes without a job, old rows of default partitions, what finished jobs held of the '
-  'artifact store, long gone workers, sleepers, samples and operations. Says whether there may be more, and where to go on.';
+  'artifact store, long gone workers, sleepers, samples, operations and entries of the audit log. Says whether there may be more, and where to go on.';
 grant execute on function jobforge.prune(bigint, integer, jsonb) to jf_operator;
 
 create or replace function jobforge.prune_runs(p_limit integer) returns void

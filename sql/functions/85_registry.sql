@@ -76,6 +76,7 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_now timestamptz := jobforge.clock();
   v_role record;
 begin
   select r.rolsuper or r.rolbypassrls as unbound into v_role from pg_roles r where r.rolname = p_role;
@@ -85,7 +86,11 @@ begin
     perform jobforge.refuse('JF009', 'login_too_powerful', format('role %s is not subject to row-level security', p_role));
   end if;
   insert into jobforge.logins as l (role_name, tenant_id) values (p_role, p_tenant_id)
-  on conflict (role_name) do update set tenant_id = excluded.tenant_id;
+  on conflict (role_name) do update set tenant_id = excluded.tenant_id where l.tenant_id is distinct from excluded.tenant_id;
+  if found then
+    perform jobforge.audit(coalesce(p_tenant_id, '00000000-0000-0000-0000-000000000000'), 'bind_login', 'login', p_role,
+      jsonb_build_object('tenant_id', p_tenant_id), v_now);
+  end if;
   return p_role;
 end
 $$;

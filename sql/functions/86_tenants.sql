@@ -10,7 +10,10 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_now timestamptz := jobforge.clock();
+  v_is_new boolean;
   v_old jobforge.tenants;
+  v_new jobforge.tenants;
 begin
   if p_tenant_id is null then
     perform jobforge.refuse('JF001', 'tenant_missing', 'p_tenant_id is null');
@@ -20,6 +23,7 @@ begin
   perform jobforge.require_clear(p_clear, array['max_pending', 'max_in_flight', 'rate', 'retention']);
   -- What is not given keeps its value, or takes the default when the tenant is new.
   insert into jobforge.tenants (id, name) values (p_tenant_id, coalesce(p_name, p_tenant_id::text)) on conflict (id) do nothing;
+  v_is_new := found;
   select t.* into v_old from jobforge.tenants t where t.id = p_tenant_id for no key update;
   update jobforge.tenants t
   set name = coalesce(p_name, t.name), weight = coalesce(p_weight, t.weight),
@@ -31,7 +35,15 @@ begin
     -- The greatest number: no claim has looked at the new limit yet (count_runs).
     limited_since = case when v_old.max_in_flight is null and p_max_in_flight is not null then '18446744073709551615'
       else t.limited_since end
-  where t.id = p_tenant_id;
+  where t.id = p_tenant_id
+  returning t.* into v_new;
+  -- What changes nothing is not written down: programs say again at each start what they need.
+  if v_is_new or v_new is distinct from v_old then
+    perform jobforge.audit(p_tenant_id, 'upsert_tenant', 'tenant', p_tenant_id::text, jsonb_strip_nulls(jsonb_build_object(
+      'new', v_is_new, 'name', p_name, 'weight', p_weight, 'max_pending', p_max_pending, 'max_in_flight', p_max_in_flight,
+      'rate_per_second', p_rate_per_second, 'rate_burst', p_rate_burst, 'retention', p_retention,
+      'clear', nullif(p_clear, '{}'))), v_now);
+  end if;
   perform pg_notify('jobforge_wake', '');
   return p_tenant_id;
 exception when check_violation or numeric_value_out_of_range then

@@ -14,6 +14,9 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+  v_now timestamptz := jobforge.clock();
+  v_is_new boolean;
+  v_old jobforge.definitions;
   v_new jobforge.definitions;
 begin
   if p_key is null or p_key !~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$' then
@@ -26,7 +29,9 @@ begin
   perform jobforge.require_paths(p_key, p_redact);
   -- What is not given keeps its value, or takes the default when the definition is new.
   insert into jobforge.definitions (key) values (p_key) on conflict (key) do nothing;
-  select d.* into v_new from jobforge.definitions d where d.key = p_key for no key update;
+  v_is_new := found;
+  select d.* into v_old from jobforge.definitions d where d.key = p_key for no key update;
+  v_new := v_old;
   if p_retry_preset is not null then
     v_new.retry_base_ms := case p_retry_preset when 'patient' then 2000 else 1000 end;
     v_new.retry_factor := 2;
@@ -53,8 +58,17 @@ begin
     rate_per_second = case when 'rate' <> all (p_clear) then coalesce(p_rate_per_second, d.rate_per_second) end,
     rate_burst = case when 'rate' <> all (p_clear) then coalesce(p_rate_burst, d.rate_burst) end,
     limited_since = v_new.limited_since, arg_schema = v_new.arg_schema, write_only = v_new.write_only,
-    redact = case when 'redact' = any (p_clear) then '{}' else coalesce(p_redact, d.redact) end, updated_at = jobforge.clock()
-  where d.key = p_key;
+    redact = case when 'redact' = any (p_clear) then '{}' else coalesce(p_redact, d.redact) end, updated_at = v_now
+  where d.key = p_key
+  returning d.* into v_new;
+  v_old.updated_at := v_new.updated_at;
+  -- Which settings changed, not what schemas say. What changes nothing is not written down: programs say again at each
+  -- start what they need.
+  if v_is_new or v_new is distinct from v_old then
+    perform jobforge.audit('00000000-0000-0000-0000-000000000000', 'upsert_definition', 'definition', p_key,
+      jsonb_build_object('new', v_is_new, 'changed', (select jsonb_agg(n.key order by n.key) from jsonb_each(to_jsonb(v_new)) as n
+        where n.value is distinct from to_jsonb(v_old) -> n.key)), v_now);
+  end if;
   perform pg_notify('jobforge_wake', '');
   return p_key;
 exception when check_violation or numeric_value_out_of_range then

@@ -41,7 +41,7 @@ begin
     updated_by = coalesce(p_updated_by, session_user)
   where c.tenant_id = p_tenant_id and c.name = p_name;
   perform jobforge.store_connector_secrets(p_tenant_id, p_name, p_secrets, v_now);
-  perform jobforge.audit(p_tenant_id, 'upsert_connector_config', null, jsonb_build_object('name', p_name,
+  perform jobforge.audit(p_tenant_id, 'upsert_connector_config', 'connector_config', p_name, jsonb_build_object('name', p_name,
     'author', p_updated_by, 'settings', (select jsonb_agg(k) from jsonb_object_keys(p_settings) as k),
     'secrets', (select jsonb_agg(k) from jsonb_object_keys(p_secrets) as k)), v_now);
   return query select g.* from jobforge.look_at_connector_config(p_tenant_id, p_name) as g;
@@ -107,7 +107,7 @@ begin
     return false;
   end if;
   delete from jobforge.connector_secrets s where s.tenant_id = p_tenant_id and s.config = p_name;
-  perform jobforge.audit(p_tenant_id, 'delete_connector_config', null, jsonb_build_object('name', p_name), v_now);
+  perform jobforge.audit(p_tenant_id, 'delete_connector_config', 'connector_config', p_name, jsonb_build_object('name', p_name), v_now);
   return true;
 end
 $$;
@@ -133,7 +133,7 @@ begin
     update jobforge.connector_configs c
     set disabled_at = null, disabled_reason = null, updated_at = v_now, updated_by = session_user
     where c.tenant_id = p_tenant_id and c.name = p_name;
-    perform jobforge.audit(p_tenant_id, 'enable_connector_config', null, jsonb_build_object('name', p_name), v_now);
+    perform jobforge.audit(p_tenant_id, 'enable_connector_config', 'connector_config', p_name, jsonb_build_object('name', p_name), v_now);
   end if;
   return v_disabled;
 end

@@ -47,9 +47,8 @@ begin
     update jobforge.connector_configs c
     set disabled_at = v_now, disabled_reason = left(coalesce(p_reason, ''), 500), updated_at = v_now, updated_by = session_user
     where c.tenant_id = p_tenant_id and c.name = p_name;
-    insert into jobforge.audit_log (tenant_id, at, actor, action, job_id, detail)
-    values (p_tenant_id, v_now, session_user, 'disable_connector_config', p_job_id,
-      jsonb_build_object('name', p_name, 'reason', left(coalesce(p_reason, ''), 500)));
+    perform jobforge.audit(p_tenant_id, 'disable_connector_config', 'connector_config', p_name,
+      jsonb_build_object('name', p_name, 'reason', left(coalesce(p_reason, ''), 500)), v_now, p_job_id);
   end if;
   return not v_disabled;
 end

@@ -57,10 +57,13 @@ $$;
 comment on function jobforge.get_job(uuid, uuid) is 'Everything about one job, with its payload, result and progress; redacted by its definition.';
 grant execute on function jobforge.get_job(uuid, uuid) to jf_tenant, jf_operator;
 
+-- A function whose arguments grew would stand beside the old one.
+drop function if exists jobforge.list_jobs(uuid, text[], text, text, text, timestamptz, timestamptz, integer, uuid, integer);
 create or replace function jobforge.list_jobs(
   p_tenant_id uuid, p_statuses text[] default null, p_type text default null, p_queue text default null,
   p_source text default null, p_created_after timestamptz default null, p_created_before timestamptz default null,
-  p_limit integer default 50, p_cursor uuid default null, p_budget_ms integer default 500)
+  p_limit integer default 50, p_cursor uuid default null, p_budget_ms integer default 500, p_tag text default null,
+  p_payload jsonb default null)
 returns table (
   id uuid, type text, queue text, priority integer, status text, run_at timestamptz, created_at timestamptz,
   started_at timestamptz, finished_at timestamptz, attempt integer, failures integer, max_attempts integer, source text,
@@ -74,7 +77,10 @@ declare
   v_cursor uuid := coalesce(p_cursor, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
   v_left integer := p_limit;
   v_job record;
+  v_type text;
+  v_paths text[];
   v_seen integer;
+  v_is_late boolean := false;
 begin
   perform jobforge.require_tenant(p_tenant_id);
   if p_limit is null or p_limit not between 1 and 1000 then
@@ -92,13 +98,25 @@ begin
         p_statuses is null or p_statuses && array['blocked', 'queued', 'running', 'failed', 'dead'],
         p_statuses is null or p_statuses && array['succeeded', 'canceled'])
     loop
+      -- Redacting takes its time: such a search may have to end within a thousand.
+      v_is_late := p_payload is not null and v_seen % 50 = 49 and clock_timestamp() > v_until;
+      exit when v_is_late;
       v_seen := v_seen + 1;
       v_cursor := v_job.id;
       continue when not (p_statuses is null or v_job.status = any (p_statuses))
         or not (p_type is null or v_job.type = p_type) or not (p_queue is null or v_job.queue = p_queue)
         or not (p_source is null or v_job.source = p_source)
         or not (p_created_after is null or v_job.created_at >= p_created_after)
-        or not (p_created_before is null or v_job.created_at < p_created_before);
+        or not (p_created_before is null or v_job.created_at < p_created_before)
+        or not (p_tag is null or coalesce(v_job.tags ? p_tag, false));
+      if p_payload is not null then
+        if v_job.type is distinct from v_type then
+          v_type := v_job.type;
+          v_paths := jobforge.redact_paths(v_type);
+        end if;
+        -- What is not shown is not found either: guesses would tell it.
+        continue when not jobforge.redact_payload(v_job.payload, v_paths) @> p_payload;
+      end if;
       id := v_job.id; type := v_job.type; queue := v_job.queue; priority := v_job.priority; status := v_job.status;
       run_at := v_job.run_at; created_at := v_job.created_at; started_at := v_job.started_at;
       finished_at := v_job.finished_at; attempt := v_job.fence; failures := v_job.failures;
@@ -108,31 +126,35 @@ begin
       v_left := v_left - 1;
       exit when v_left = 0;
     end loop;
-    exit when v_left = 0 or v_seen < 1000 or clock_timestamp() > v_until;
+    exit when v_left = 0 or v_is_late or v_seen < 1000 or clock_timestamp() > v_until;
   end loop;
   return query select null::uuid, null, null, null::integer, null, null::timestamptz, null::timestamptz, null::timestamptz,
     null::timestamptz, null::integer, null::integer, null::integer, null, null, null::jsonb, null,
-    case when v_left = 0 or v_seen = 1000 then v_cursor end, v_left = 0 or v_seen < 1000;
+    case when v_left = 0 or v_is_late or v_seen = 1000 then v_cursor end, v_left = 0 or not (v_is_late or v_seen = 1000);
 end
 $$;
-comment on function jobforge.list_jobs(uuid, text[], text, text, text, timestamptz, timestamptz, integer, uuid, integer) is
-  'A page of jobs, newest first. The last row has no id: it tells the cursor of the next page and whether this one is '
+comment on function jobforge.list_jobs(uuid, text[], text, text, text, timestamptz, timestamptz, integer, uuid, integer, text,
+  jsonb) is
+  'A page of jobs, newest first; with p_tag those that have it, with p_payload those whose payload, as it is shown, contains '
+  'it. The last row has no id: it tells the cursor of the next page and whether this one is '
   'complete (a filter that ran out of its time budget gives a partial page).';
-grant execute on function jobforge.list_jobs(uuid, text[], text, text, text, timestamptz, timestamptz, integer, uuid, integer)
-  to jf_tenant, jf_operator;
+grant execute on function jobforge.list_jobs(uuid, text[], text, text, text, timestamptz, timestamptz, integer, uuid, integer, text,
+  jsonb) to jf_tenant, jf_operator;
 
+-- A function whose columns grew cannot be replaced.
+drop function if exists jobforge.next_jobs(uuid, uuid, boolean, boolean);
 create or replace function jobforge.next_jobs(p_tenant_id uuid, p_before uuid, p_live boolean, p_over boolean)
 returns table (id uuid, type text, queue text, priority smallint, status text, run_at timestamptz, created_at timestamptz,
   started_at timestamptz, finished_at timestamptz, fence integer, failures integer, max_attempts smallint, source text,
-  correlation_id text, tags jsonb, error text)
+  correlation_id text, tags jsonb, error text, payload jsonb)
 language sql stable
 as $$
   (select j.id, j.type, j.queue, j.priority, j.status, j.run_at, j.created_at, j.started_at, j.finished_at, j.fence,
-     j.failures, j.max_attempts, j.source, j.correlation_id, j.tags, j.error
+     j.failures, j.max_attempts, j.source, j.correlation_id, j.tags, j.error, j.payload
    from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id < p_before and p_live order by j.id desc limit 1000)
   union all
   (select h.id, h.type, h.queue, h.priority, h.status, h.run_at, h.created_at, h.started_at, h.finished_at, h.fence,
-     h.failures, h.max_attempts, h.source, h.correlation_id, h.tags, h.error
+     h.failures, h.max_attempts, h.source, h.correlation_id, h.tags, h.error, h.payload
    from jobforge.job_history h where h.tenant_id = p_tenant_id and h.id < p_before and p_over order by h.id desc limit 1000)
   order by 1 desc limit 1000
 $$;

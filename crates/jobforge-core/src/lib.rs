@@ -18,13 +18,15 @@ pub use artifact::{Artifact, ArtifactError, ArtifactId, ArtifactRef, Artifacts};
 pub use error::{Code, Error};
 pub use job_type::JobType;
 pub use rpc::{
-    Attempt, AttemptEnd, Beat, Bulk, BulkFilter, BulkKind, BulkResult, Canceled, ClaimRequest, Claimed,
-    ClaimedJob, Class, Clear, Completion, ConnectorChange, ConnectorConfig, ConnectorSecret, CountBounds,
-    Counted, Cursor, DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage, Definition,
-    DefinitionRules, Doomed, Enqueued, Failed, Failure, Flow, FlowCount, FlowStep, FoundConfig, Hold, Job,
-    JobCount, JobFilter, JobGroup, JobRef, JobSummary, Leadership, Level, ListedDefinition, ListedTenant,
-    Locator, LogLine, Look, NewJob, NewPause, Page, Partitioned, Pause, PauseKind, Payload, Period, Point,
-    ProgramExit, Pruned, QueueSummary, Reaped, Reason, Redrive, RedriveAnswer, RedriveRow, Redriven, Refusal,
-    Registration, Rescheduled, ResultsOf, Retried, SealedSecret, SecretKind, SeriesRequest, Server,
-    StoredSecret, Summary, SystemState, Tenant, Verdict, Worker,
+    Actor, ApiKey, Attempt, AttemptEnd, AuditEntry, AuditFilter, AuditPage, Beat, Bulk, BulkFilter, BulkKind,
+    BulkResult, Canceled, ClaimRequest, Claimed, ClaimedJob, Class, Clear, Completion, ConnectorChange,
+    ConnectorConfig, ConnectorSecret, CountBounds, Counted, Cursor, DeadLetter, DeadLetterFilter,
+    DeadLetterGroup, DeadLetterPage, Definition, DefinitionRules, Doomed, Enqueued, Failed, Failure,
+    FinishedJob, Flow, FlowCount, FlowStep, FoundConfig, FoundKey, Hold, Job, JobCount, JobFilter, JobGroup,
+    JobRef, JobSummary, KeyScope, Leadership, Level, ListedDefinition, ListedTenant, Locator, LogLine,
+    LogPosition, LoggedLine, LogsRequest, Look, NewJob, NewKey, NewPause, Page, Partitioned, Pause,
+    PauseKind, Payload, Period, Point, ProgramExit, Pruned, QueueSummary, Reaped, Reason, Redrive,
+    RedriveAnswer, RedriveRow, Redriven, Refusal, Registration, Rescheduled, ResultsOf, Retried, Role,
+    SealedSecret, SecretKind, SeriesRequest, Server, StoredSecret, Subject, Summary, SystemState, Tenant,
+    Verdict, Worker,
 };

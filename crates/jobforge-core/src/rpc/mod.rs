@@ -4,7 +4,9 @@
 //! works behind a transaction pooler) and names its arguments. A tenant's call sets `app.tenant_id` in the
 //! same statement, for the rest of the transaction.
 
+mod actor;
 mod artifact;
+mod audit;
 mod bulk;
 mod cancel;
 mod claim;
@@ -21,12 +23,15 @@ mod enqueue;
 mod exit;
 mod explain;
 mod fail;
+mod finished;
 mod heartbeat;
 mod inspect;
 mod job;
+mod key;
 mod lead;
 mod limit;
 mod log;
+mod logs;
 mod new_job;
 mod partitions;
 mod pause;
@@ -53,7 +58,9 @@ mod tenant;
 mod wire;
 mod worker;
 
+pub use actor::{Actor, as_actor};
 pub use artifact::{announce_artifact, attach_artifact, hold_result};
+pub use audit::{AuditEntry, AuditFilter, AuditPage, Subject, list_audit, list_system_audit, record_audit};
 pub use bulk::{
     Bulk, BulkFilter, BulkKind, BulkResult, ResultsOf, get_bulk, list_bulk_results, list_bulks, start_bulk,
     step_bulk, undo_bulk,
@@ -83,14 +90,20 @@ pub use enqueue::{enqueue_grouped, enqueue_grouped_within, enqueue_job, enqueue_
 pub use exit::{ProgramExit, report_exit};
 pub use explain::{Reason, explain_job};
 pub use fail::{AttemptEnd, Class, Failed, Failure, fail_job, fail_jobs};
+pub use finished::{FinishedJob, finished_jobs};
 pub use heartbeat::{Beat, heartbeat};
 pub use inspect::{
     ForgottenPause, Starved, StuckLease, list_forgotten_pauses, list_starved, list_stuck_leases,
 };
 pub use job::{JobRef, Locator, Payload, Verdict};
+pub use key::{
+    ApiKey, FoundKey, KEYS_CHANNEL, KeyScope, NewKey, Role, create_api_key, find_api_key, has_keys,
+    list_api_keys, revoke_api_key, touch_api_keys,
+};
 pub use lead::{Leadership, lead, resign};
 pub use limit::{Clear, Hold};
 pub use log::{Level, LogLine, append_log};
+pub use logs::{LogPosition, LoggedLine, LogsRequest, list_logs};
 pub use new_job::{Enqueued, NewJob, Refusal};
 pub use partitions::{Partitioned, upkeep_partitions};
 pub use pause::{NewPause, Pause, PauseKind, list_pauses, pause, resume};

@@ -7,7 +7,7 @@ use tokio_postgres::{GenericClient, Row};
 use uuid::Uuid;
 
 use super::job::Payload;
-use super::wire::Columns;
+use super::wire::{Columns, Json};
 use crate::error::Error;
 
 /// Everything about one job.
@@ -101,6 +101,10 @@ pub struct JobFilter {
     pub cursor: Option<Uuid>,
     /// How long the search may take.
     pub budget_ms: i32,
+    /// With this label.
+    pub tag: Option<String>,
+    /// Whose payload, as it is shown, contains this JSON.
+    pub payload: Option<Payload>,
 }
 
 impl Default for JobFilter {
@@ -115,6 +119,8 @@ impl Default for JobFilter {
             limit: 50,
             cursor: None,
             budget_ms: 500,
+            tag: None,
+            payload: None,
         }
     }
 }
@@ -234,7 +240,7 @@ pub async fn list_jobs<C: GenericClient>(c: &C, tenant: Uuid, filter: &JobFilter
                j.error, j.next_cursor, j.complete
              from t cross join lateral jobforge.list_jobs(p_tenant_id => t.tenant::uuid, p_statuses => $2,
                p_type => $3, p_queue => $4, p_source => $5, p_created_after => $6, p_created_before => $7,
-               p_limit => $8, p_cursor => $9, p_budget_ms => $10) as j",
+               p_limit => $8, p_cursor => $9, p_budget_ms => $10, p_tag => $11, p_payload => $12) as j",
             &[
                 (&tenant, Type::UUID),
                 (&filter.statuses, Type::TEXT_ARRAY),
@@ -246,6 +252,8 @@ pub async fn list_jobs<C: GenericClient>(c: &C, tenant: Uuid, filter: &JobFilter
                 (&filter.limit, Type::INT4),
                 (&filter.cursor, Type::UUID),
                 (&filter.budget_ms, Type::INT4),
+                (&filter.tag, Type::TEXT),
+                (&filter.payload.as_ref().map(Json::from), Type::JSONB),
             ],
         )
         .await

@@ -71,7 +71,7 @@ async fn no_dangerous_privilege_is_granted(site: &Site) -> Verdict {
         from pg_class c join pg_attribute t on t.attrelid = c.oid cross join lateral aclexplode(t.attacl) as a
         left join pg_roles r on r.oid = a.grantee
         where c.relnamespace = 'jobforge'::regnamespace
-          and (a.privilege_type <> 'SELECT' or t.attname in ('payload', 'result', 'payload_hash', 'settings', 'env', 'sealed'))";
+          and (a.privilege_type <> 'SELECT' or t.attname in ('payload', 'result', 'payload_hash', 'settings', 'env', 'sealed', 'secret_sha256'))";
     faults(site, "privileges that nobody needs", sql).await
 }
 
@@ -85,13 +85,13 @@ async fn views_look_with_their_readers_rights(site: &Site) -> Verdict {
 }
 
 /// Otherwise one tenant's key could collide with another's, and tell of it. `leases` names a worker's tenant,
-/// `limited_runs` and `pending_counts` count for limits; their rows are the system's.
+/// `limited_runs` and `pending_counts` count for limits, `api_keys` says for whom a key speaks; their rows are the system's.
 async fn keys_start_with_the_tenant(site: &Site) -> Verdict {
     let sql = "select i.indexrelid::regclass::text
         from pg_index i join pg_class c on c.oid = i.indrelid
         join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id' and not t.attisdropped
         where c.relnamespace = 'jobforge'::regnamespace and i.indisunique and i.indkey[0] <> t.attnum
-          and c.relname not in ('logins', 'leases', 'limited_runs')
+          and c.relname not in ('logins', 'leases', 'limited_runs', 'api_keys')
           and not (c.relname in ('turn_candidates', 'key_turns') and t.attnum = any (i.indkey))
         union all
         select k.conname from pg_constraint k
@@ -107,7 +107,7 @@ async fn tenants_tables_have_all_their_policies(site: &Site) -> Verdict {
         join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id' and not t.attisdropped
         cross join (values ('tenant_rows', true), ('login_bound', false), ('sys_all', true)) as w(policy, permissive)
         where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-          and c.relname not in ('logins', 'leases', 'turn_candidates', 'key_turns', 'limited_runs', 'pending_counts')
+          and c.relname not in ('logins', 'leases', 'turn_candidates', 'key_turns', 'limited_runs', 'pending_counts', 'api_keys')
           and not exists (select from pg_policy p where p.polrelid = c.oid and p.polname = w.policy
             and p.polcmd = '*' and p.polpermissive = w.permissive)
         union all

@@ -1,0 +1,52 @@
+//! For whom a call is made: the credential and the request that the audit log tells beside the login.
+
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use super::wire::clean;
+use crate::error::Error;
+
+/// Whom a login acts for, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The credential, e.g. `key jf_4x7kq2m9c3ab (super_admin)`; at most 255 characters are kept.
+    pub credential: String,
+    /// The request; at most 128 characters are kept.
+    pub request_id: Option<String>,
+}
+
+/// Makes one call of this module on behalf of an actor, in a transaction of its own.
+///
+/// ```ignore
+/// let canceled = as_actor(&client, &actor, cancel_job(&client, tenant, id, None)).await?;
+/// ```
+///
+/// Begin, actor, call and commit are sent at once, when this is first polled, and answered in one round trip; a
+/// transaction pooler keeps them on one connection. So `call` must be one call, made on this same client and not
+/// polled before; and nothing is left open where this is dropped: what was sent ends with its commit.
+pub async fn as_actor<T>(
+    client: &Client,
+    actor: &Actor,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    const OPERATION: &str = "as_actor";
+    let (credential, request_id) = (clean(&actor.credential), actor.request_id.as_deref().map(clean));
+    let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
+        [(&credential, Type::TEXT), (&request_id, Type::TEXT)];
+    // In this order: the first poll of each sends it.
+    let (begun, named, answer, committed) = futures_util::future::join4(
+        client.batch_execute("begin"),
+        client.query_typed(
+            "select set_config('app.actor', $1, true), set_config('app.request_id', coalesce($2, ''), true)",
+            &params,
+        ),
+        call,
+        client.batch_execute("commit"),
+    )
+    .await;
+    begun.map_err(|error| Error::call(OPERATION, error))?;
+    named.map_err(|error| Error::call(OPERATION, error))?;
+    let answer = answer?;
+    committed.map_err(|error| Error::call(OPERATION, error))?;
+    Ok(answer)
+}
