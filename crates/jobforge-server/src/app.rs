@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use jobforge_core::{Error, rpc};
+use jobforge_core::{Actor, Error, Subject, rpc};
+use serde_json::json;
+use serde_json::value::to_raw_value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::auth::Identity;
 use crate::auth::key::Keys;
 use crate::config::ServerConfig;
 use crate::db::Db;
@@ -57,20 +58,16 @@ impl App {
     /// Notes that somebody who belongs to no tenant acts for one.
     pub(crate) async fn note_named_tenant(
         &self,
-        identity: &Identity,
+        actor: &Actor,
         tenant: Uuid,
-        request_id: &str,
         parts: &Parts,
     ) -> Result<(), Problem> {
         let client = self.db.operator().await?;
-        let action = format!("{} {}", parts.method, parts.uri.path());
-        let note = rpc::AuditNote {
-            tenant_id: Some(tenant),
-            action: &action,
-            actor: &identity.actor,
-            request_id,
-        };
-        let answer = rpc::record_audit(&*client, &note).await;
+        let detail = json!({ "method": parts.method.as_str(), "path": parts.uri.path() });
+        let detail = to_raw_value(&detail).unwrap_or_default();
+        let subject = Subject::new("tenant", tenant.to_string());
+        let note = rpc::record_audit(&*client, Some(tenant), "act_for_tenant", Some(&subject), &detail);
+        let answer = rpc::as_actor(&client, actor, note).await;
         client.done(answer)
     }
 }

@@ -15,6 +15,9 @@ use crate::problem::{ErrorCode, Problem};
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
 
+/// A body that says it is JSON, not read yet.
+pub(crate) struct Json(pub(crate) Bytes);
+
 /// The parameters behind the question mark.
 pub(crate) struct Params<T>(pub(crate) T);
 
@@ -28,12 +31,22 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, Problem> {
+        let Json(bytes) = Json::from_request(request, state).await?;
+        read_json(&bytes).map(Body)
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Json {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Json, Problem> {
         if !is_json(request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok())) {
             let detail = "the body must be JSON: Content-Type: application/json";
-            return Err(Problem::malformed("content_type", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+            return Err(
+                Problem::malformed("content_type", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
+            );
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(|error| unreadable(&error))?;
-        read_json(&bytes).map(Body)
+        Bytes::from_request(request, state).await.map(Json).map_err(|error| unreadable(&error))
     }
 }
 
@@ -42,7 +55,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Params<T>, Problem> {
         let query = Query::from_request_parts(parts, state).await;
-        let refused = |error: QueryRejection| Problem::malformed("query_malformed", sentence(&error.body_text()));
+        let refused =
+            |error: QueryRejection| Problem::malformed("query_malformed", sentence(&error.body_text()));
         query.map(|Query(params)| Params(params)).map_err(refused)
     }
 }
@@ -52,7 +66,8 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Place<T
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Place<T>, Problem> {
         let path = Path::from_request_parts(parts, state).await;
-        let refused = |error: PathRejection| Problem::malformed("path_malformed", sentence(&error.body_text()));
+        let refused =
+            |error: PathRejection| Problem::malformed("path_malformed", sentence(&error.body_text()));
         path.map(|Path(place)| Place(place)).map_err(refused)
     }
 }
@@ -63,7 +78,8 @@ impl<T: Serialize> IntoResponse for Answer<T> {
             Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
             Err(error) => {
                 tracing::error!(error = %error, "an answer cannot be written");
-                Problem::new(ErrorCode::Internal, "internal", "the server failed; its log tells more").into_response()
+                Problem::new(ErrorCode::Internal, "internal", "the server failed; its log tells more")
+                    .into_response()
             }
         }
     }

@@ -52,6 +52,7 @@ pub(crate) fn on_panic(panic: Box<dyn Any + Send>) -> Response {
 
 fn request_id(request: &Request) -> String {
     let given = request.headers().get(&REQUEST_ID).and_then(|value| value.to_str().ok());
-    let sound = |id: &&str| !id.is_empty() && id.len() <= NAME_LENGTH && id.bytes().all(|c| c.is_ascii_graphic());
+    let sound =
+        |id: &&str| !id.is_empty() && id.len() <= NAME_LENGTH && id.bytes().all(|c| c.is_ascii_graphic());
     given.filter(sound).map_or_else(|| Uuid::new_v4().to_string(), str::to_owned)
 }

@@ -52,8 +52,14 @@ impl Modify for Common {
         document.components = Some(components);
         document.security = Some(vec![SecurityRequirement::new(KEY, Vec::<String>::new())]);
         for item in document.paths.paths.values_mut() {
-            let operations =
-                [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch, &mut item.head];
+            let operations = [
+                &mut item.get,
+                &mut item.put,
+                &mut item.post,
+                &mut item.delete,
+                &mut item.patch,
+                &mut item.head,
+            ];
             for operation in operations.into_iter().flatten() {
                 let responses = &mut operation.responses.responses;
                 responses.entry("default".to_owned()).or_insert_with(|| RefOr::T(refusal()));

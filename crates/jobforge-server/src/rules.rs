@@ -38,8 +38,11 @@ impl Rules {
 
     /// What is wrong with each of these jobs.
     pub(crate) async fn checked(&self, db: &Db, jobs: &[NewJob]) -> Result<Vec<Option<Problem>>, Problem> {
-        let mut missing: Vec<String> =
-            jobs.iter().filter(|job| self.schema(&job.job_type).is_none()).map(|job| job.job_type.clone()).collect();
+        let mut missing: Vec<String> = jobs
+            .iter()
+            .filter(|job| self.schema(&job.job_type).is_none())
+            .map(|job| job.job_type.clone())
+            .collect();
         missing.sort_unstable();
         missing.dedup();
         if !missing.is_empty() {
@@ -71,7 +74,8 @@ impl Rules {
             known.compiled.sweep();
         }
         for job_type in types {
-            let rule = rules.iter().find(|rule| rule.key == *job_type).and_then(|rule| rule.arg_schema.as_ref());
+            let rule =
+                rules.iter().find(|rule| rule.key == *job_type).and_then(|rule| rule.arg_schema.as_ref());
             // A schema that cannot be compiled was stored by other means; the worker refuses its jobs.
             let schema = rule.and_then(|text| known.compiled.get(text.get()).ok());
             known.types.insert(job_type.clone(), (schema, asked));

@@ -61,6 +61,7 @@ impl Default for AuditFilter {
 
 /// One entry.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditEntry {
     /// Whose log it stands in; the system's own is that of tenant 0.
     pub tenant_id: Uuid,
@@ -83,11 +84,13 @@ pub struct AuditEntry {
     /// The job concerned.
     pub job_id: Option<Uuid>,
     /// What else there is to know, a JSON object.
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub detail: Payload,
 }
 
 /// Entries, newest first.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditPage {
     /// The entries.
     pub entries: Vec<AuditEntry>,

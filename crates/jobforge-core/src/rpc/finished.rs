@@ -11,6 +11,7 @@ use crate::error::Error;
 
 /// A job that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FinishedJob {
     /// Whose it is.
     pub tenant_id: Uuid,

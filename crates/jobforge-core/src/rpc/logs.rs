@@ -37,6 +37,7 @@ pub struct LogPosition {
 
 /// A line of a job's log as it is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LoggedLine {
     /// The attempt that said it.
     pub number: i32,

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::Timestamp;
-use jobforge_core::{ApiKey, rpc};
+use jobforge_core::{FoundKey, rpc};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
-use super::{Identity, Role};
+use super::Identity;
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -22,14 +22,13 @@ pub const PREFIX: &str = "jf_";
 const FRESH: Duration = Duration::from_secs(3);
 /// The most keys remembered.
 const MOST: usize = 10_000;
-/// Characters of an id and of a secret.
-const ID_LENGTH: usize = 12;
-const SECRET_LENGTH: usize = 43;
-const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// Characters of an id and of a secret, and which.
+const ID: (usize, &[u8]) = (12, b"0123456789abcdefghijklmnopqrstuvwxyz");
+const SECRET: (usize, &[u8]) = (43, b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
 
 /// A key as it is made: the only moment its secret exists in clear.
 #[derive(Debug)]
-pub struct NewKey {
+pub struct KeyText {
     /// The public part.
     pub id: String,
     /// The whole key, to be shown once.
@@ -38,15 +37,14 @@ pub struct NewKey {
     pub secret_sha256: [u8; 32],
 }
 
-impl NewKey {
+impl KeyText {
     /// A key of random characters: 256 bits of secret.
-    pub fn generate() -> NewKey {
-        let id = random_text(ID_LENGTH);
-        NewKey::of(&id, &random_text(SECRET_LENGTH))
+    pub fn generate() -> KeyText {
+        KeyText::of(&random_text(ID), &random_text(SECRET))
     }
 
-    fn of(id: &str, secret: &str) -> NewKey {
-        NewKey {
+    fn of(id: &str, secret: &str) -> KeyText {
+        KeyText {
             id: id.to_owned(),
             text: SecretString::from(format!("{PREFIX}{id}_{secret}")),
             secret_sha256: Sha256::digest(secret.as_bytes()).into(),
@@ -54,10 +52,12 @@ impl NewKey {
     }
 
     /// A key from its text, if it has a key's form.
-    pub fn parse(text: &str) -> Option<NewKey> {
+    pub fn parse(text: &str) -> Option<KeyText> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
-        let sound = |part: &str, length| part.len() == length && part.bytes().all(|c| ALPHABET.contains(&c));
-        (sound(id, ID_LENGTH) && sound(secret, SECRET_LENGTH)).then(|| NewKey::of(id, secret))
+        let sound = |part: &str, (length, letters): (usize, &[u8])| {
+            part.len() == length && part.bytes().all(|c| letters.contains(&c))
+        };
+        (sound(id, ID) && sound(secret, SECRET)).then(|| KeyText::of(id, secret))
     }
 
     /// The whole key.
@@ -69,27 +69,27 @@ impl NewKey {
 /// What is known of keys right now.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    known: Mutex<HashMap<String, (ApiKey, Instant)>>,
+    known: Mutex<HashMap<String, (FoundKey, Instant)>>,
     used: Mutex<HashMap<String, Timestamp>>,
 }
 
 impl Keys {
     /// Who bears this key. Wrong, unknown, revoked and expired keys are refused with the same words.
     pub(crate) async fn identify(&self, app: &App, text: &str) -> Result<Identity, Problem> {
-        let given = NewKey::parse(text).ok_or_else(Problem::unauthenticated)?;
+        let given = KeyText::parse(text).ok_or_else(Problem::unauthenticated)?;
         let stored = match self.remembered(&given.id) {
             Some(stored) => stored,
             None => self.look_up(app, &given.id).await?.ok_or_else(Problem::unauthenticated)?,
         };
         let now = Timestamp::now();
-        let expired = stored.expires_at.is_some_and(|end| end <= now);
+        // By the database's clock when it was looked up, by ours since.
+        let expired = stored.expired || stored.expires_at.is_some_and(|end| end <= now);
         let equal = verify_slices_are_equal(&stored.secret_sha256, &given.secret_sha256).is_ok();
         if !equal || expired || stored.revoked {
             return Err(Problem::unauthenticated());
         }
-        let role: Role = stored.role.parse().map_err(|()| Problem::unauthenticated())?;
         lock(&self.used).insert(given.id.clone(), now);
-        Ok(Identity { role, tenant: stored.tenant_id, actor: format!("key {PREFIX}{}", given.id) })
+        Ok(Identity { scope: stored.scope, credential: format!("key {PREFIX}{}", given.id) })
     }
 
     /// Forgets a key: it was revoked.
@@ -107,12 +107,12 @@ impl Keys {
         std::mem::take(&mut *lock(&self.used)).into_iter().collect()
     }
 
-    fn remembered(&self, id: &str) -> Option<ApiKey> {
+    fn remembered(&self, id: &str) -> Option<FoundKey> {
         let known = lock(&self.known);
         known.get(id).filter(|(_, at)| at.elapsed() < FRESH).map(|(key, _)| key.clone())
     }
 
-    async fn look_up(&self, app: &App, id: &str) -> Result<Option<ApiKey>, Problem> {
+    async fn look_up(&self, app: &App, id: &str) -> Result<Option<FoundKey>, Problem> {
         let asked = Instant::now();
         let client = app.db.operator().await?;
         let answer = rpc::find_api_key(&*client, id).await;
@@ -134,8 +134,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn random_text(length: usize) -> String {
-    (0..length).map(|_| char::from(ALPHABET[rand::random_range(0..ALPHABET.len())])).collect()
+fn random_text((length, letters): (usize, &[u8])) -> String {
+    (0..length).map(|_| char::from(letters[rand::random_range(0..letters.len())])).collect()
 }
 
 #[cfg(test)]
@@ -144,14 +144,14 @@ mod tests {
 
     #[test]
     fn a_key_is_read_as_it_was_written_and_nothing_else_is() {
-        let key = NewKey::generate();
-        let read = NewKey::parse(key.expose()).unwrap();
+        let key = KeyText::generate();
+        let read = KeyText::parse(key.expose()).unwrap();
         assert_eq!((read.id, read.secret_sha256), (key.id.clone(), key.secret_sha256));
         let text = key.expose();
         for wrong in ["", "jf_", "jf_a_b", &text[1..], &text[..text.len() - 1], &format!("{text}x")] {
-            assert!(NewKey::parse(wrong).is_none(), "{wrong}");
+            assert!(KeyText::parse(wrong).is_none(), "{wrong}");
         }
-        assert!(NewKey::parse(&text.replace('_', "-")).is_none());
+        assert!(KeyText::parse(&text.replace('_', "-")).is_none());
         assert!(!format!("{key:?}").contains(&text[16..]), "a key tells its secret to nobody");
     }
 }

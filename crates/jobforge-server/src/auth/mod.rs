@@ -1,6 +1,6 @@
 //! Who calls, what that role may do, and for which tenant.
 //!
-//! - `role.rs`: the five roles and what each may
+//! - `role.rs`: what each of the five roles may
 //! - `key.rs`: API keys: their form, and the cache that knows of a revocation within seconds
 //! - `scope.rs`: what a route asks for: a right, and a tenant where there is one
 
@@ -8,11 +8,12 @@ pub mod key;
 mod role;
 mod scope;
 
-pub use role::{Right, Role};
+pub use role::{Right, may};
 pub(crate) use scope::{Administer, Enqueue, Look, Operate, Read, Super, System, Tenant, Work};
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use jobforge_core::{Actor, KeyScope, Role};
 use uuid::Uuid;
 
 use crate::app::App;
@@ -21,12 +22,28 @@ use crate::problem::Problem;
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// What it may do.
-    pub role: Role,
-    /// The only tenant it acts for; none for those who act for many.
-    pub tenant: Option<Uuid>,
+    /// What it may do, and for whom.
+    pub scope: KeyScope,
     /// Its name in the audit log.
-    pub actor: String,
+    pub credential: String,
+}
+
+impl Identity {
+    /// What it may do.
+    pub fn role(&self) -> Role {
+        self.scope.role()
+    }
+
+    /// The only tenant it acts for; none for those who act for many.
+    pub fn tenant(&self) -> Option<Uuid> {
+        self.scope.tenant()
+    }
+
+    /// Its name and the request's, for the audit log.
+    pub(crate) fn actor(&self, request_id: &str) -> Actor {
+        let credential = format!("{} ({})", self.credential, self.role());
+        Actor { credential, request_id: Some(request_id.to_owned()) }
+    }
 }
 
 /// Who makes this request. Kept with the request, so that it is found out once.

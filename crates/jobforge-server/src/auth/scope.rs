@@ -9,9 +9,10 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use jobforge_core::Actor;
 use uuid::Uuid;
 
-use super::{Identity, Right, identify};
+use super::{Identity, Right, identify, may};
 use crate::app::App;
 use crate::guard::RequestId;
 use crate::problem::Problem;
@@ -39,31 +40,31 @@ needs!(Look, Read, Enqueue, Operate, Administer, Work, Super);
 pub(crate) struct Tenant<R> {
     pub(crate) id: Uuid,
     pub(crate) identity: Identity,
-    pub(crate) request_id: String,
-    right: PhantomData<R>,
+    pub(crate) actor: Actor,
+    right: PhantomData<fn() -> R>,
 }
 
 /// A caller that has the right; its tenant, if it has one, narrows what it may touch.
 pub(crate) struct System<R> {
     pub(crate) identity: Identity,
-    pub(crate) request_id: String,
-    right: PhantomData<R>,
+    pub(crate) actor: Actor,
+    right: PhantomData<fn() -> R>,
 }
 
 impl<R: Needs> FromRequestParts<Arc<App>> for Tenant<R> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Tenant<R>, Problem> {
-        let System { identity, request_id, right } = System::<R>::from_request_parts(parts, app).await?;
+        let System { identity, actor, right } = System::<R>::from_request_parts(parts, app).await?;
         let named = named_tenant(&parts.headers)?;
-        let id = match (identity.tenant, named) {
+        let id = match (identity.tenant(), named) {
             (Some(own), None) => own,
             (Some(own), Some(named)) if own == named => own,
             (Some(_), Some(_)) => {
                 return Err(Problem::forbidden("tenant_foreign", "the credential is of another tenant"));
             }
             (None, Some(named)) => {
-                app.note_named_tenant(&identity, named, &request_id, parts).await?;
+                app.note_named_tenant(&actor, named, parts).await?;
                 named
             }
             (None, None) => {
@@ -71,7 +72,7 @@ impl<R: Needs> FromRequestParts<Arc<App>> for Tenant<R> {
                 return Err(Problem::malformed("tenant_missing", detail));
             }
         };
-        Ok(Tenant { id, identity, request_id, right })
+        Ok(Tenant { id, identity, actor, right })
     }
 }
 
@@ -80,12 +81,13 @@ impl<R: Needs> FromRequestParts<Arc<App>> for System<R> {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<System<R>, Problem> {
         let identity = identify(parts, app).await?;
-        if !identity.role.may(R::RIGHT) {
-            let detail = format!("the role {} may not do this", identity.role);
+        if !may(identity.role(), R::RIGHT) {
+            let detail = format!("the role {} may not do this", identity.role());
             return Err(Problem::forbidden("role_insufficient", detail));
         }
         let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
-        Ok(System { identity, request_id, right: PhantomData })
+        let actor = identity.actor(&request_id);
+        Ok(System { identity, actor, right: PhantomData })
     }
 }
 

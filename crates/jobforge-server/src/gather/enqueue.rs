@@ -157,7 +157,9 @@ async fn enqueue(
             rpc::enqueue_job(&*client, *tenant, job).await.map(|done| vec![Ok(done)]).or_else(alone)
         }
         (_, None) => gathered(rpc::enqueue_grouped(client.client()?, jobs).await, jobs),
-        (_, Some(moment)) => gathered(rpc::enqueue_grouped_within(client.client()?, jobs, moment).await, jobs),
+        (_, Some(moment)) => {
+            gathered(rpc::enqueue_grouped_within(client.client()?, jobs, moment).await, jobs)
+        }
     };
     client.settle(answer)
 }

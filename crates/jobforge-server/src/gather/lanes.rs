@@ -59,7 +59,8 @@ async fn run<W: Write>(writer: Arc<W>, receiver: Arc<Mutex<mpsc::Receiver<Waitin
         let (items, callers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let mut answers = writer.write(items).await.into_iter();
         for caller in callers {
-            let answer = answers.next().unwrap_or_else(|| Err(Problem::unavailable("the batch got no answer")));
+            let answer =
+                answers.next().unwrap_or_else(|| Err(Problem::unavailable("the batch got no answer")));
             // A caller that went away needs no answer.
             let _ = caller.send(answer);
         }

@@ -9,4 +9,4 @@
 mod enqueue;
 mod lanes;
 
-pub(crate) use enqueue::Enqueues;
+pub(crate) use enqueue::{Enqueues, refused};
