@@ -1,5 +1,6 @@
 //! The HTTP API on a real Postgres: what each route does, who may, and what is refused.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
+mod isolation;
 mod jobs;
 mod world;
