@@ -54,6 +54,7 @@ bench-growth: ## W6 to W8, half an hour and 15 GB of disk: growth, fairness, idl
 	cd bench && cargo run --release -- --only W6,W7,W8 --plots ../docs/bench --json ../docs/bench/growth.json $(ARGS)
 
 acceptance: build ## Run every story in acceptance/ against the built executable
+	@scripts/setup stories
 	acceptance/run
 
 # Advisories are not in `make ci`: they need the network, and appear without any change of ours.
