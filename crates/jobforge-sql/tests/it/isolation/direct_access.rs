@@ -77,7 +77,9 @@ async fn logins_read_what_is_listed_and_no_more(site: &Site) -> Verdict {
         };
         wanted.sort_unstable();
         same(login, readable(client).await?, wanted.iter().map(|name| (*name).to_owned()).collect())?;
-        for hidden in ["tenants", "leases", "idempotency_keys", "job_history_week_default", "workers", "api_keys"] {
+        for hidden in
+            ["tenants", "leases", "idempotency_keys", "job_history_week_default", "workers", "api_keys"]
+        {
             let sql = format!("select count(*) from jobforge.{hidden}");
             refused(&format!("{login}: {sql}"), client.query(&sql, &[]).await, &[DENIED])?;
         }
