@@ -58,7 +58,7 @@ mod tenant;
 mod wire;
 mod worker;
 
-pub use actor::{Actor, as_actor};
+pub use actor::{Actor, as_actor, set_actor};
 pub use artifact::{announce_artifact, attach_artifact, hold_result};
 pub use audit::{AuditEntry, AuditFilter, AuditPage, Subject, list_audit, list_system_audit, record_audit};
 pub use bulk::{
