@@ -190,3 +190,84 @@ impl Ask for Database {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::{mpsc, oneshot};
+
+    use super::*;
+
+    /// Hands each question to the test, which answers it.
+    struct Asked(mpsc::UnboundedSender<(Vec<Key>, oneshot::Sender<Vec<Key>>)>);
+
+    impl Ask for Asked {
+        async fn ask(&self, jobs: Vec<Key>) -> Vec<Key> {
+            let (answer, answered) = oneshot::channel();
+            self.0.send((jobs, answer)).unwrap();
+            answered.await.unwrap()
+        }
+    }
+
+    fn key(number: u128) -> Key {
+        (Uuid::from_u128(1), Uuid::from_u128(number))
+    }
+
+    #[tokio::test]
+    async fn all_that_wait_are_asked_for_at_once_and_nobody_else() {
+        let (sender, mut questions) = mpsc::unbounded_channel();
+        let waiters = Waiters::asking(Asked(sender), 1000, CancellationToken::new());
+        let enter = |number: u128| waiters.enter(key(number).0, key(number).1).unwrap();
+        drop(enter(0));
+        let mut places: Vec<Place> = (1..=100).chain(1..=100).map(enter).collect();
+        let (mut asked, answer) = questions.recv().await.unwrap();
+        asked.sort_unstable();
+        assert_eq!(asked, (1..=100).map(key).collect::<Vec<_>>());
+        // Who comes while the question is under way is in the next one.
+        let mut late = enter(200);
+        answer.send((1..=99).map(key).collect()).unwrap();
+        for place in places.iter_mut().filter(|place| place.key != key(100)) {
+            place.over().await;
+        }
+        let mut seen = Vec::new();
+        while !(seen.contains(&key(100)) && seen.contains(&key(200))) {
+            let (asked, answer) = questions.recv().await.unwrap();
+            assert!(asked.iter().all(|job| [key(100), key(200)].contains(job)));
+            answer.send(asked.clone()).unwrap();
+            seen.extend(asked);
+        }
+        late.over().await;
+        drop((places, late));
+        let state = waiters.0.state();
+        assert_eq!((state.waiting, state.jobs.len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn pauses_grow_and_a_newcomer_shortens_them() {
+        let room = Arc::new(Room { most: 10, state: Mutex::default(), came: Notify::new() });
+        let waiters = Waiters(room.clone());
+        let _first = waiters.enter(key(1).0, key(1).1).unwrap();
+        let mut pauses = Vec::new();
+        for _ in 0..5 {
+            if let Some(watched) = room.state().jobs.get_mut(&key(1)) {
+                watched.due = Instant::now();
+            }
+            assert_eq!(room.due(), [key(1)]);
+            assert!(room.due().is_empty());
+            pauses.push(room.state().jobs[&key(1)].pause.as_millis());
+        }
+        assert_eq!(pauses, [100, 200, 400, 500, 500]);
+        let _second = waiters.enter(key(1).0, key(1).1).unwrap();
+        assert_eq!(room.state().jobs[&key(1)].pause, FIRST);
+    }
+
+    #[tokio::test]
+    async fn no_more_wait_than_may() {
+        let room = Arc::new(Room { most: 2, state: Mutex::default(), came: Notify::new() });
+        let waiters = Waiters(room);
+        let enter = || waiters.enter(key(1).0, key(1).1);
+        let (_first, second) = (enter().unwrap(), enter().unwrap());
+        assert!(enter().is_err_and(|problem| problem.status_code() == StatusCode::SERVICE_UNAVAILABLE));
+        drop(second);
+        assert!(enter().is_ok());
+    }
+}

@@ -2,4 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
 mod jobs;
+mod jobs_bulk;
+mod jobs_cast;
+mod jobs_dead;
+mod jobs_list;
+mod jobs_look;
+mod jobs_operate;
+mod jobs_rights;
+mod jobs_tick;
+mod jobs_wait;
 mod world;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use futures_util::future::try_join;
 use jobforge_core::{Attempt, rpc};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -28,6 +29,8 @@ pub(crate) async fn attempts(
     Place(id): Place<Uuid>,
 ) -> Result<Answer<Attempts>, Problem> {
     let client = app.db.tenant().await?;
-    let answer = rpc::list_attempts(&*client, tenant.id, id).await;
-    client.done(answer).map(|attempts| Answer(Attempts { attempts }))
+    // A job that is not there has no attempts either: the look refuses it. Both are sent at once.
+    let answer =
+        try_join(rpc::get_job(&*client, tenant.id, id), rpc::list_attempts(&*client, tenant.id, id)).await;
+    client.done(answer).map(|(_, attempts)| Answer(Attempts { attempts }))
 }
