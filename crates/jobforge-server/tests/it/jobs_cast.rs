@@ -47,7 +47,7 @@ impl Cast {
 
     /// A waiting job of tenant A.
     pub(crate) async fn queued(&self) -> Uuid {
-        self.made(NewJob::raw(NOOP, raw(json!({})))).await
+        self.made(NewJob::raw(NOOP, raw(&json!({})))).await
     }
 
     pub(crate) async fn made(&self, job: NewJob) -> Uuid {
@@ -136,8 +136,8 @@ impl Cast {
 }
 
 /// JSON as its text.
-pub(crate) fn raw(value: Value) -> Payload {
-    serde_json::value::to_raw_value(&value).unwrap()
+pub(crate) fn raw(value: &Value) -> Payload {
+    serde_json::value::to_raw_value(value).unwrap()
 }
 
 /// Names of what a list answered, in its order.

@@ -11,10 +11,10 @@ use crate::jobs_cast::{Cast, ids, raw};
 async fn jobs_are_found_by_label_payload_and_type() {
     let cast = Cast::new().await;
     let order =
-        |id: i32| NewJob::raw(NOOP, raw(json!({ "order": { "id": id, "lines": [1, 2] }, "a&b": "é" })));
+        |id: i32| NewJob::raw(NOOP, raw(&json!({ "order": { "id": id, "lines": [1, 2] }, "a&b": "é" })));
     let seven = cast.made(NewJob { tags: vec!["red".into(), "big".into()], ..order(7) }).await;
     let eight = cast.made(NewJob { tags: vec!["red".into()], ..order(8) }).await;
-    let other = cast.made(NewJob::raw(OTHER, raw(json!({})))).await;
+    let other = cast.made(NewJob::raw(OTHER, raw(&json!({})))).await;
     let found = async |query: &str| ids(&cast.get(&format!("/jobs?{query}")).await.expect(200)["jobs"]);
     assert_eq!(found("tag=red").await, [eight, seven]);
     assert_eq!(found("tag=big").await, [seven]);

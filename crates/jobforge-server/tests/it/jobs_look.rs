@@ -107,7 +107,7 @@ async fn a_result_is_answered_alone_and_as_it_was_written() {
 
     let large = json!({ "$artifact": { "ref": format!("sha256:{}", "a".repeat(64)), "bytes": 5_000_000 } });
     let job = cast.running().await;
-    cast.complete(&job, Some(raw(large.clone()))).await;
+    cast.complete(&job, Some(raw(&large))).await;
     assert_eq!(cast.get(&format!("/jobs/{}/result", job.job.id)).await.expect(200), large);
 }
 

@@ -55,7 +55,7 @@ async fn a_dead_letter_runs_again_and_a_waiting_job_moves_in_time() {
 #[tokio::test]
 async fn a_dead_letter_is_edited_on_its_way_back() {
     let cast = Cast::new().await;
-    let id = cast.made(NewJob::raw(NOOP, raw(json!({ "to": "nobody", "n": 1 })))).await;
+    let id = cast.made(NewJob::raw(NOOP, raw(&json!({ "to": "nobody", "n": 1 })))).await;
     let claimed = cast.claim().await.remove(0);
     cast.fail(&claimed, "no such mailbox").await;
     let patch = json!([{ "op": "replace", "path": "/to", "value": "somebody" }]);
@@ -124,6 +124,7 @@ async fn a_change_that_waits_too_long_says_so() {
     holder.query("select from jobforge.jobs where id = $1 for update", &[&id]).await.unwrap();
     let answer = cast.post_nothing(&format!("/jobs/{id}/cancel")).await;
     assert!(answer.headers.contains_key("retry-after"));
-    answer.refused(503, "JF106", "database_unavailable");
+    let told = answer.refused(503, "JF106", "database_unavailable");
+    assert!(told["detail"].as_str().unwrap().contains("may have been made"), "{told}");
     holder.rollback().await;
 }

@@ -43,6 +43,22 @@ fn routes() -> Vec<(Method, &'static str, &'static [Role], Option<Value>)> {
     ]
 }
 
+#[test]
+fn every_route_is_documented_and_names_only_what_the_document_has() {
+    let text = jobforge_server::document();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    for (method, path, ..) in routes() {
+        let path = path.split('?').next().unwrap().replace("{job}", "{id}").replace("{bulk}", "{id}");
+        let operation = &document["paths"][format!("/api/v1{path}")][method.as_str().to_lowercase()];
+        let responses = operation["responses"].as_object().unwrap_or_else(|| panic!("{method} {path}"));
+        assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
+        assert!(operation["summary"].is_string(), "{method} {path}");
+    }
+    for name in text.split("#/components/schemas/").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+        assert!(document["components"]["schemas"][name].is_object(), "{name}");
+    }
+}
+
 #[tokio::test]
 async fn each_role_may_what_it_may_and_nothing_else() {
     let cast = Cast::new().await;
@@ -101,7 +117,7 @@ async fn what_belongs_to_another_tenant_looks_like_what_never_was() {
 async fn an_operation_touches_its_own_tenants_jobs_alone() {
     let cast = Cast::new().await;
     let own = cast.queued().await;
-    let foreign = enqueue_job(&cast.app, TENANT_B, &NewJob::raw(NOOP, raw(json!({})))).await.unwrap().id;
+    let foreign = enqueue_job(&cast.app, TENANT_B, &NewJob::raw(NOOP, raw(&json!({})))).await.unwrap().id;
     let b = cast.world.key_of_b(Role::TenantAdmin).await;
     let input =
         json!({ "kind": "cancel", "filter": { "statuses": ["queued"] }, "reason": "r", "dry_run": true });

@@ -21,7 +21,7 @@ async fn a_wait_ends_when_the_job_does() {
     let other = format!("/jobs/{}/wait?timeout_seconds=1", cast.queued().await);
     let ended = async {
         asked(&cast).await;
-        cast.complete(&job, Some(raw(json!({ "n": 1 })))).await;
+        cast.complete(&job, Some(raw(&json!({ "n": 1 })))).await;
     };
     let (answer, ()) = tokio::join!(cast.get(&path), ended);
     let job = answer.expect(200);

@@ -42,6 +42,7 @@ pub(crate) struct BulkInput {
 /// What is done to every job that matches.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = BulkKind)]
 pub(crate) enum Kind {
     /// Dead letters go back to work.
     Redrive,
