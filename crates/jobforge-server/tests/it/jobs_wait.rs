@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use jobforge_server::{Server, ServerConfig};
 use jobforge_testkit::{APP, OPERATOR};
 use serde_json::json;
@@ -23,7 +23,7 @@ async fn a_wait_ends_when_the_job_does() {
         asked(&cast).await;
         cast.complete(&job, Some(raw(&json!({ "n": 1 })))).await;
     };
-    let (answer, ()) = tokio::join!(cast.get(&path), ended);
+    let (answer, ()) = patiently(join(cast.get(&path), ended)).await;
     let job = answer.expect(200);
     assert_eq!(
         (&job["over"], &job["status"], &job["result"]),
@@ -53,7 +53,8 @@ async fn many_wait_for_many_jobs_and_for_the_same_one() {
             }
         }
     };
-    let (answers, ()) = tokio::join!(join_all(paths.iter().map(|path| cast.get(path))), ended);
+    let waits = join_all(paths.iter().map(|path| cast.get(path)));
+    let (answers, ()) = patiently(join(waits, ended)).await;
     for (at, answer) in answers.into_iter().enumerate() {
         let job = answer.expect(200);
         let status = if (at % 20) % 3 == 0 { "failed" } else { "succeeded" };
@@ -98,6 +99,11 @@ async fn a_wait_ends_when_the_server_does() {
     let (read, ()) = tokio::join!(stream.read_to_string(&mut answer), handle.shutdown());
     read.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"over\":false"), "{answer}");
+}
+
+/// Fails a wait that ended by its own time alone: at that moment it would tell the truth as well.
+async fn patiently<T>(wait: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(45), wait).await.unwrap()
 }
 
 /// Returns when the server has asked for jobs that somebody waits for.
