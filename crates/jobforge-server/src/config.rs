@@ -28,7 +28,7 @@ pub struct ServerConfig {
     pub development: bool,
     /// What runs due jobs when a request asks for it, in development alone.
     pub tick: Option<Arc<dyn Tick>>,
-    /// The most requests that wait for jobs to end, up to 10,000.
+    /// The most requests that wait for jobs to end, up to 10,000; one tenant may have half of them.
     pub waiters: usize,
     /// The names under which browsers may reach this server; an address of this machine is one always.
     pub hosts: Vec<String>,

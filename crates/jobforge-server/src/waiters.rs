@@ -54,6 +54,8 @@ struct Room {
 #[derive(Default)]
 struct State {
     waiting: usize,
+    /// How many of them each tenant has.
+    tenants: HashMap<Uuid, usize>,
     jobs: HashMap<Key, Watched>,
 }
 
@@ -78,14 +80,16 @@ impl Waiters {
     pub(crate) fn enter(&self, tenant: Uuid, job: Uuid) -> Result<Place, Problem> {
         let (room, key) = (&self.0, (tenant, job));
         let mut state = room.state();
-        if state.waiting >= room.most {
-            let detail =
-                "too many requests wait for jobs on this server; ask again, or with timeout_seconds=0";
+        // One tenant never takes all places.
+        let own = state.tenants.get(&tenant).copied().unwrap_or(0);
+        if state.waiting >= room.most || own >= room.most.div_ceil(2) {
+            let detail = "too many requests of this tenant or of all wait for jobs on this server; ask again, or with timeout_seconds=0";
             return Err(Problem::new(ErrorCode::RateLimited, "too_many_waiters", detail)
                 .with_status(StatusCode::SERVICE_UNAVAILABLE)
                 .retry_after(Duration::from_secs(1)));
         }
         state.waiting += 1;
+        state.tenants.insert(tenant, own + 1);
         let due = Instant::now() + FIRST;
         let new = || Watched { over: watch::Sender::new(false), pause: FIRST, due };
         let watched = state.jobs.entry(key).or_insert_with(new);
@@ -115,6 +119,10 @@ impl Drop for Place {
         self.over = None;
         let mut state = self.room.state();
         state.waiting -= 1;
+        match state.tenants.get_mut(&self.key.0) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => drop(state.tenants.remove(&self.key.0)),
+        }
         if state.jobs.get(&self.key).is_some_and(|watched| watched.over.receiver_count() == 0) {
             state.jobs.remove(&self.key);
         }
@@ -261,13 +269,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_wait_than_may() {
-        let room = Arc::new(Room { most: 2, state: Mutex::default(), came: Notify::new() });
-        let waiters = Waiters(room);
-        let enter = || waiters.enter(key(1).0, key(1).1);
-        let (_first, second) = (enter().unwrap(), enter().unwrap());
-        assert!(enter().is_err_and(|problem| problem.status_code() == StatusCode::SERVICE_UNAVAILABLE));
+    async fn no_more_wait_than_may_and_no_tenant_takes_all_places() {
+        let room = Arc::new(Room { most: 4, state: Mutex::default(), came: Notify::new() });
+        let waiters = Waiters(room.clone());
+        let enter = |tenant: u128| waiters.enter(Uuid::from_u128(tenant), Uuid::from_u128(7));
+        let full = |place: Result<Place, Problem>| {
+            place.is_err_and(|problem| problem.status_code() == StatusCode::SERVICE_UNAVAILABLE)
+        };
+        let (first, second) = (enter(1).unwrap(), enter(1).unwrap());
+        assert!(full(enter(1)));
+        let others = (enter(2).unwrap(), enter(3).unwrap());
+        assert!(full(enter(4)));
         drop(second);
-        assert!(enter().is_ok());
+        assert!(enter(1).is_ok() && enter(4).is_ok());
+        drop((first, others));
+        assert!(room.state().tenants.is_empty());
     }
 }

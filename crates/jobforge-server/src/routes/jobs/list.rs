@@ -73,26 +73,46 @@ pub(crate) async fn list(
     tenant: Tenant<Read>,
     Params(params): Params<ListParams>,
 ) -> Result<Answer<JobPage>, Problem> {
-    let (mut filter, mut to_skip) = params.read()?;
-    let limit = filter.limit;
+    let (mut filter, to_skip) = params.read()?;
+    let mut walk = Walk { limit: most(filter.limit), to_skip, jobs: Vec::new() };
     let client = app.db.tenant().await?;
-    let mut jobs: Vec<JobSummary> = Vec::new();
-    let (next_cursor, complete) = loop {
-        let missing = to_skip + most(limit) - jobs.len();
-        filter.limit = i32::try_from(missing.min(MOST)).unwrap_or(1);
+    loop {
+        filter.limit = walk.missing();
         let page = match rpc::list_jobs(&*client, tenant.id, &filter).await {
             Ok(page) => page,
             Err(error) => return client.done(Err(error)),
         };
-        let skipped = to_skip.min(page.jobs.len());
-        to_skip -= skipped;
-        jobs.extend(page.jobs.into_iter().skip(skipped));
         filter.cursor = page.next_cursor;
-        if page.next_cursor.is_none() || !page.complete || jobs.len() >= most(limit) {
-            break (page.next_cursor.map(|id| cursor::write::<End>(&(id, to_skip))), page.complete);
+        if walk.is_over(page.jobs, page.next_cursor, page.complete) {
+            let next_cursor = page.next_cursor.map(|id| cursor::write::<End>(&(id, walk.to_skip)));
+            let page = JobPage { jobs: walk.jobs, next_cursor, complete: page.complete };
+            return client.done(Ok(Answer(page)));
         }
-    };
-    client.done(Ok(Answer(JobPage { jobs, next_cursor, complete })))
+    }
+}
+
+/// A walk to an offset and over the page behind it, by pages of the database.
+struct Walk<T> {
+    limit: usize,
+    to_skip: usize,
+    jobs: Vec<T>,
+}
+
+impl<T> Walk<T> {
+    /// How many jobs to ask for.
+    fn missing(&self) -> i32 {
+        let missing = self.to_skip + self.limit - self.jobs.len();
+        i32::try_from(missing.clamp(1, MOST)).unwrap_or(1)
+    }
+
+    /// Takes what was listed. Over when the page is full, nothing is left, or the search ran out of its time: then what
+    /// is still to be passed by goes into the cursor.
+    fn is_over(&mut self, listed: Vec<T>, next: Option<Uuid>, complete: bool) -> bool {
+        let skipped = self.to_skip.min(listed.len());
+        self.to_skip -= skipped;
+        self.jobs.extend(listed.into_iter().skip(skipped));
+        next.is_none() || !complete || self.jobs.len() >= self.limit
+    }
 }
 
 impl ListParams {
@@ -145,4 +165,27 @@ fn object(text: &str) -> Result<Payload, Problem> {
     payload.ok_or_else(|| {
         Problem::malformed("payload_malformed", "payload is no JSON object, encoded for a URL")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_passes_its_offset_by_over_pages_and_keeps_what_is_left_of_it() {
+        let next = Some(Uuid::nil());
+        let mut walk = Walk { limit: 600, to_skip: 900, jobs: Vec::new() };
+        assert_eq!(walk.missing(), 1000);
+        assert!(!walk.is_over((0..1000).collect(), next, true));
+        assert_eq!((walk.missing(), walk.to_skip, walk.jobs.len()), (500, 0, 100));
+        assert!(walk.is_over((1000..1500).collect(), next, true));
+        assert_eq!(walk.jobs, (900..1500).collect::<Vec<_>>());
+
+        let mut walk = Walk { limit: 10, to_skip: 900, jobs: Vec::new() };
+        assert!(walk.is_over((0..300).collect(), next, false));
+        assert_eq!((walk.to_skip, walk.jobs.len()), (600, 0));
+        let mut walk = Walk { limit: 10, to_skip: 5, jobs: Vec::new() };
+        assert!(walk.is_over((0..7).collect(), None, true));
+        assert_eq!(walk.jobs, [5, 6]);
+    }
 }
