@@ -3,6 +3,7 @@
 //! - `router.rs`: every route on one screen; `routes/`: one file per verb
 //! - `auth/`: who calls, what that role may, for which tenant
 //! - `gather/`: concurrent enqueues written together
+//! - `waiters.rs`: requests that wait for jobs, one question for all; `bulks.rs`: operations driven to their end
 //! - `rules.rs`: the definitions' schemas, compiled once
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests
@@ -12,6 +13,8 @@
 
 mod app;
 pub mod auth;
+mod bulks;
+mod change;
 mod config;
 mod cursor;
 mod db;
@@ -24,8 +27,11 @@ mod router;
 mod routes;
 mod rules;
 mod serve;
+mod tick;
+mod waiters;
 
 pub use config::{RateLimits, ServerConfig};
 pub use openapi::document;
 pub use problem::{ErrorCode, Problem};
 pub use serve::{Server, ServerHandle, StartError};
+pub use tick::{Tick, TickError, Ticked};

@@ -3,4 +3,13 @@
 
 mod isolation;
 mod jobs;
+mod jobs_bulk;
+mod jobs_cast;
+mod jobs_dead;
+mod jobs_list;
+mod jobs_look;
+mod jobs_operate;
+mod jobs_rights;
+mod jobs_tick;
+mod jobs_wait;
 mod world;
