@@ -13,15 +13,18 @@ use uuid::Uuid;
 use crate::auth::key::Keys;
 use crate::config::ServerConfig;
 use crate::db::Db;
-use crate::gather::Enqueues;
+use crate::gather::{Enqueues, Reports};
 use crate::problem::Problem;
 use crate::rules::Rules;
+use crate::wake::Wakes;
 
 /// A server's state.
 pub(crate) struct App {
     pub(crate) config: ServerConfig,
     pub(crate) db: Arc<Db>,
     pub(crate) enqueues: Enqueues,
+    pub(crate) reports: Reports,
+    pub(crate) wakes: Wakes,
     pub(crate) rules: Rules,
     pub(crate) keys: Keys,
     /// Long polls and streams end.
@@ -41,7 +44,20 @@ impl App {
         let db = Arc::new(Db::new(&config)?);
         let enqueues = Enqueues::start(db.clone(), config.call_timeout);
         let (ending, stop) = (CancellationToken::new(), CancellationToken::new());
-        Ok(App { config, db, enqueues, rules: Rules::default(), keys: Keys::default(), ending, stop })
+        let reports = Reports::start(db.clone());
+        let ear = config.worker_url.as_ref().map(|url| config.direct_url.as_ref().unwrap_or(url).clone());
+        let wakes = Wakes::start(ear, db.clone(), ending.clone());
+        Ok(App {
+            config,
+            db,
+            enqueues,
+            reports,
+            wakes,
+            rules: Rules::default(),
+            keys: Keys::default(),
+            ending,
+            stop,
+        })
     }
 
     /// Returns when nothing may go on.

@@ -2,7 +2,8 @@
 //!
 //! - `router.rs`: every route on one screen; `routes/`: one file per verb
 //! - `auth/`: who calls, what that role may, for which tenant
-//! - `gather/`: concurrent enqueues written together
+//! - `gather/`: concurrent enqueues and workers' reports written together
+//! - `wake.rs`: long polls woken when there is work
 //! - `rules.rs`: the definitions' schemas, compiled once
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests
@@ -24,6 +25,7 @@ mod router;
 mod routes;
 mod rules;
 mod serve;
+mod wake;
 
 pub use config::{RateLimits, ServerConfig};
 pub use openapi::document;

@@ -2,6 +2,7 @@
 
 pub(crate) mod health;
 pub(crate) mod jobs;
+pub(crate) mod worker;
 
 use axum::http::StatusCode;
 
