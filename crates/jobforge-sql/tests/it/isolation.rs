@@ -13,6 +13,7 @@ mod execute_rights;
 mod explanations;
 mod fences;
 mod forgetful;
+mod narrowed_workers;
 mod payloads;
 mod postgrest;
 mod rows;
@@ -72,6 +73,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("direct access", direct_access::PROBES),
     ("execute rights", execute_rights::PROBES),
     ("bound workers", bound_workers::PROBES),
+    ("narrowed workers", narrowed_workers::PROBES),
     ("fences", fences::PROBES),
     ("payloads", payloads::PROBES),
     ("artifacts", artifacts::PROBES),
@@ -203,6 +205,7 @@ all_green! {
     tables_are_closed => "direct access",
     functions_are_granted_one_by_one => "execute rights",
     a_bound_worker_stays_with_its_tenant => "bound workers",
+    a_narrowed_worker_stays_with_its_tenant => "narrowed workers",
     a_stale_report_changes_nothing => "fences",
     payloads_come_back_as_they_went_in => "payloads",
     connectors_are_a_tenants_own => "connectors",
