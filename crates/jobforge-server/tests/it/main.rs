@@ -2,4 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
 mod jobs;
+mod worker;
+mod worker_agent;
+mod worker_gather;
+mod worker_poll;
+mod worker_story;
+mod worker_tenants;
 mod world;
