@@ -21,7 +21,7 @@ use crate::db::Db;
 /// How often somebody looks, and how often those who hear nothing claim.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often those who hear claim all the same.
-const FLOOR: Duration = Duration::from_secs(10);
+const FLOOR: Duration = Duration::from_secs(25);
 /// How long a way that lets no notifications through is left alone.
 const DEAF_PAUSE: Duration = Duration::from_secs(30);
 /// How long a connection may take to be made and tested.

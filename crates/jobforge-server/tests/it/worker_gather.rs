@@ -63,6 +63,26 @@ async fn reports_at_once_of_several_workers_each_get_their_own_answer() {
     }
 }
 
+#[tokio::test]
+async fn reports_at_once_share_their_commits() {
+    let world = World::with(|config| config.connections = 1).await;
+    enqueue(&world, TENANT_A, CALLERS).await;
+    let admin = world.db.connect_super().await;
+    let agents: Vec<Agent<'_>> = join_all((0..CALLERS).map(|_| Agent::of_a(&world))).await;
+    let mut held = Vec::new();
+    for agent in &agents {
+        held.push((agent, agent.claim_one().await));
+    }
+    let answers = join_all(held.iter().map(|(agent, job)| agent.report("complete", job, json!({})))).await;
+    for answer in answers {
+        assert_eq!(answer.expect(200), json!({ "verdict": "done" }));
+    }
+    let sql = "select count(*), count(distinct h.xmin::text) from jobforge.job_history h";
+    let row = admin.query_one(sql, &[]).await.unwrap();
+    let (jobs, commits): (i64, i64) = (row.get(0), row.get(1));
+    assert!(jobs == 40 && commits < jobs / 2, "{jobs} jobs of as many leases in {commits} commits");
+}
+
 /// A fault that no verdict tells: what the database raises for one caller's row is that caller's alone.
 #[tokio::test]
 async fn a_call_that_fails_fails_only_its_own_caller() {

@@ -42,9 +42,9 @@ async fn listening(client: &Client) {
 async fn who_waits_is_woken_by_an_enqueue() {
     let world = World::new().await;
     let admin = world.db.connect_super().await;
-    let agent = Agent::of_a(&world).await;
+    let agent = Agent::of_all(&world).await;
     // Shorter than the pause after which it would look without having heard.
-    let wait = agent.try_claim(1, json!({ "wait_seconds": 9 }));
+    let wait = agent.try_claim(1, json!({ "wait_seconds": 20 }));
     let work = async {
         asleep(&admin).await;
         listening(&admin).await;
@@ -60,8 +60,8 @@ async fn work_that_falls_due_wakes_who_waits() {
     let world = World::new().await;
     let admin = world.db.connect_super().await;
     let producer = world.key(Role::Producer).await;
-    let agent = Agent::of_a(&world).await;
-    let wait = agent.try_claim(1, json!({ "wait_seconds": 9 }));
+    let agent = Agent::of_all(&world).await;
+    let wait = agent.try_claim(1, json!({ "wait_seconds": 20 }));
     let work = async {
         asleep(&admin).await;
         listening(&admin).await;
@@ -80,8 +80,8 @@ async fn where_no_notification_arrives_who_waits_looks_each_second() {
     // Nobody listens on that port.
     let world = World::with(|config| config.direct_url = Some("postgres://x@127.0.0.1:1/x".to_owned())).await;
     let admin = world.db.connect_super().await;
-    let agent = Agent::of_a(&world).await;
-    let wait = agent.try_claim(1, json!({ "wait_seconds": 30 }));
+    let agent = Agent::of_all(&world).await;
+    let wait = agent.try_claim(1, json!({ "wait_seconds": 20 }));
     let work = async {
         asleep(&admin).await;
         enqueue(&world, TENANT_A, 1).await
@@ -165,6 +165,48 @@ async fn a_caller_that_goes_away_takes_no_job_along() {
     assert_eq!(jobs(&claim)[0].id(), ids[0]);
     assert_eq!(status(&world, TENANT_A, &ids[0]).await, "running");
     handle.shutdown().await;
+}
+
+/// It goes away while the database hands it jobs: those of a new lease go back with the lease, those of its own lease alone.
+#[tokio::test]
+async fn what_was_claimed_for_a_caller_that_is_gone_goes_back() {
+    let world = World::new().await;
+    let admin = world.db.connect_super().await;
+    let holder = world.db.connect_super().await;
+    let agent = Agent::of_a(&world).await;
+    enqueue(&world, TENANT_A, 1).await;
+    let own = agent.try_claim(1, json!({})).await.expect(200);
+    for more in [json!({}), json!({ "lease_id": own["lease_id"] })] {
+        let ids = enqueue(&world, TENANT_A, 2).await;
+        holder.batch_execute("begin; lock table jobforge.lease_claims in exclusive mode").await.unwrap();
+        let mut claim = Box::pin(agent.try_claim(2, more));
+        let held_up = "select exists (select from pg_stat_activity a where a.datname = current_database()
+            and a.wait_event_type = 'Lock')";
+        tokio::select! {
+            answer = &mut claim => panic!("the claim was not held up: {answer:?}"),
+            () = until(&admin, "the claim is not held up", held_up) => {}
+        }
+        drop(claim);
+        holder.batch_execute("rollback").await.unwrap();
+        let back = format!(
+            "select count(*) = 2 from jobforge.jobs j where j.id in ('{}', '{}') and j.status = 'queued'
+               and j.fence = 1 and j.lease_id is null",
+            ids[0], ids[1]
+        );
+        until(&admin, "the jobs did not go back", &back).await;
+        let leases: i64 = admin.query_one("select count(*) from jobforge.leases", &[]).await.unwrap().get(0);
+        assert_eq!(leases, 1, "the lease that the caller knows of is left, and no other");
+        for job in agent.claim(2).await {
+            agent.report("complete", &job, json!({})).await.expect(200);
+        }
+        admin
+            .batch_execute(
+                "delete from jobforge.leases l where l.id <> (select j.lease_id from jobforge.jobs j)",
+            )
+            .await
+            .unwrap();
+    }
+    agent.report("complete", &jobs(&own)[0], json!({})).await.expect(200);
 }
 
 #[tokio::test]

@@ -20,6 +20,8 @@ const MARK_SPARE: u64 = 5;
 /// The first pause when others hold the work locked or a limit holds it back, and the longest.
 const HELD_FIRST: Duration = Duration::from_millis(20);
 const HELD_LONGEST: Duration = Duration::from_secs(1);
+/// How often a worker of one tenant believes that others hold its work: in all, about the longest pause.
+const HELD_TRIES: u32 = 6;
 
 /// What a claim asks for.
 #[derive(Debug)]
@@ -140,8 +142,12 @@ impl Ask {
 
     /// How soon to claim again where there is work that others hold or a limit holds back.
     fn retry(&self, claimed: &Claimed, held: &mut u32) -> Option<Duration> {
+        // To a worker of one tenant a claim without jobs always says that there may be more.
+        let more = claimed.more && (self.bound.is_none() || *held < HELD_TRIES);
         if !claimed.more && !claimed.limited {
             *held = 0;
+        }
+        if !more && !claimed.limited {
             return None;
         }
         let pause = HELD_FIRST.saturating_mul(1 << (*held).min(10)).min(HELD_LONGEST);
