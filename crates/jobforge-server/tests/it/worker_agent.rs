@@ -29,7 +29,7 @@ impl Held {
     }
 
     /// What names it in a report of its own, and what else that says.
-    pub(crate) fn with(&self, more: Value) -> Value {
+    pub(crate) fn with(&self, more: &Value) -> Value {
         let mut body = json!({
             "lease_id": self.0["lease_id"], "tenant_id": self.0["tenant_id"], "fence": self.0["fence"],
         });
@@ -86,7 +86,7 @@ impl<'a> Agent<'a> {
 
     /// A single report: `complete`, `fail`, `snooze` and the like.
     pub(crate) async fn report(&self, verb: &str, job: &Held, more: Value) -> Answer {
-        self.post(&format!("/worker/jobs/{}/{verb}", job.id()), job.with(more)).await
+        self.post(&format!("/worker/jobs/{}/{verb}", job.id()), job.with(&more)).await
     }
 }
 

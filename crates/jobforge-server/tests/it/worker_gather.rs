@@ -83,6 +83,41 @@ async fn reports_at_once_share_their_commits() {
     assert!(jobs == 40 && commits < jobs / 2, "{jobs} jobs of as many leases in {commits} commits");
 }
 
+/// Who knows all the tokens of another's job gets nowhere with them, also in one transaction with those who may.
+#[tokio::test]
+async fn in_a_shared_commit_each_caller_is_bound_to_its_own_tenant() {
+    let world = World::with(|config| config.connections = 1).await;
+    enqueue(&world, TENANT_A, CALLERS / 2).await;
+    enqueue(&world, TENANT_B, CALLERS / 2).await;
+    let all = Agent::of_all(&world).await;
+    let (a, b) = (Agent::of_a(&world).await, Agent::new(&world, Some(TENANT_B)).await);
+    let held = all.claim(50).await;
+    assert_eq!(held.len(), CALLERS);
+    let report = async |at: usize, job: &Held| {
+        let agent = [&all, &a, &b, &all][at % 4];
+        let verb = ["complete", "fail"][at / 4 % 2];
+        (at, agent.report(verb, job, json!({})).await)
+    };
+    let answers = join_all(held.iter().enumerate().map(|(at, job)| report(at, job))).await;
+    for (at, answer) in answers {
+        let own = |tenant: Uuid| held[at].0["tenant_id"] == json!(tenant);
+        match at % 4 {
+            0 | 3 => drop(answer.expect(200)),
+            // To its own tenant's worker the job is there, and on another's lease.
+            1 if own(TENANT_A) => drop(answer.refused(409, "JF006", "fence_stale")),
+            2 if own(TENANT_B) => drop(answer.refused(409, "JF006", "fence_stale")),
+            _ => drop(answer.refused(404, "JF007", "job_unknown")),
+        }
+    }
+    for (at, job) in held.iter().enumerate().filter(|(at, _)| matches!(at % 4, 1 | 2)) {
+        assert_eq!(
+            all.report("complete", job, json!({})).await.expect(200),
+            json!({ "verdict": "done" }),
+            "{at}"
+        );
+    }
+}
+
 /// A fault that no verdict tells: what the database raises for one caller's row is that caller's alone.
 #[tokio::test]
 async fn a_call_that_fails_fails_only_its_own_caller() {

@@ -4,7 +4,7 @@ use jobforge_core::{Role, rpc};
 use jobforge_testkit::TENANT_A;
 use serde_json::{Value, json};
 
-use crate::worker_agent::{Agent, enqueue, jobs, status};
+use crate::worker_agent::{Agent, Held, enqueue, jobs, status};
 use crate::world::World;
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn a_worker_that_knows_nothing_but_http_does_all_a_worker_does() {
 
     // The first: beats, progress, log, its program, and a result.
     let first = &held[0];
-    let rows: Vec<Value> = held.iter().map(|job| job.row()).collect();
+    let rows: Vec<Value> = held.iter().map(Held::row).collect();
     let beat = json!({ "lease_id": lease, "jobs": rows, "through": first.0["claim_no"] });
     let beat = agent.post("/worker/heartbeat", beat).await.expect(200);
     assert_eq!((&beat["canceled"], &beat["lost"]), (&json!([]), &json!([])));
