@@ -1675,6 +1675,9 @@ alter function jobforge.merge_rooms(jsonb, jsonb) owner to jf_sys;
 create function jobforge.move_limited_since(p_kind text, p_name text, p_from xid8, p_to xid8) returns bigint language plpgsql volatile;
 alter function jobforge.move_limited_since(text, text, xid8, xid8) owner to jf_sys;
 
+create function jobforge.narrowed_tenant(p_login_tenant_id uuid, p_narrowed text) returns uuid language plpgsql immutable;
+alter function jobforge.narrowed_tenant(uuid, text) owner to jf_sys;
+
 create function jobforge.next_jobs(p_tenant_id uuid, p_before uuid, p_live boolean, p_over boolean) returns TABLE(id uuid, type text, queue text, priority smallint, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, fence integer, failures integer, max_attempts smallint, source text, correlation_id text, tags jsonb, error text, payload jsonb) language sql stable;
 alter function jobforge.next_jobs(uuid, uuid, boolean, boolean) owner to jf_fn;
 grant execute on function jobforge.next_jobs(uuid, uuid, boolean, boolean) to jf_sys;

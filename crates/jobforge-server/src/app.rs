@@ -14,16 +14,19 @@ use crate::auth::key::Keys;
 use crate::bulks::Bulks;
 use crate::config::ServerConfig;
 use crate::db::Db;
-use crate::gather::Enqueues;
+use crate::gather::{Enqueues, Reports};
 use crate::problem::Problem;
 use crate::rules::Rules;
 use crate::waiters::Waiters;
+use crate::wake::Wakes;
 
 /// A server's state.
 pub(crate) struct App {
     pub(crate) config: ServerConfig,
     pub(crate) db: Arc<Db>,
     pub(crate) enqueues: Enqueues,
+    pub(crate) reports: Reports,
+    pub(crate) wakes: Wakes,
     pub(crate) rules: Rules,
     pub(crate) keys: Keys,
     pub(crate) waiters: Waiters,
@@ -46,6 +49,9 @@ impl App {
         let enqueues = Enqueues::start(db.clone(), config.call_timeout);
         let (ending, stop) = (CancellationToken::new(), CancellationToken::new());
         let waiters = Waiters::start(db.clone(), &config, ending.clone());
+        let reports = Reports::start(db.clone());
+        let ear = config.worker_url.as_ref().map(|url| config.direct_url.as_ref().unwrap_or(url).clone());
+        let wakes = Wakes::start(ear, db.clone(), ending.clone());
         Ok(App {
             config,
             db,
@@ -54,6 +60,8 @@ impl App {
             keys: Keys::default(),
             waiters,
             bulks: Bulks::default(),
+            reports,
+            wakes,
             ending,
             stop,
         })

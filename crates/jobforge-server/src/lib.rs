@@ -4,6 +4,8 @@
 //! - `auth/`: who calls, what that role may, for which tenant
 //! - `gather/`: concurrent enqueues written together
 //! - `waiters.rs`: requests that wait for jobs, one question for all; `bulks.rs`: operations driven to their end
+//! - `gather/`: concurrent enqueues and workers' reports written together
+//! - `wake.rs`: long polls woken when there is work
 //! - `rules.rs`: the definitions' schemas, compiled once
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests
@@ -29,6 +31,7 @@ mod rules;
 mod serve;
 mod tick;
 mod waiters;
+mod wake;
 
 pub use config::{RateLimits, ServerConfig};
 pub use openapi::document;

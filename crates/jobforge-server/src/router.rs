@@ -16,7 +16,7 @@ use utoipa_swagger_ui::SwaggerUi;
 use crate::app::App;
 use crate::guard;
 use crate::openapi;
-use crate::routes::{bulk, dead_letters, health, jobs, no_method, no_route, series};
+use crate::routes::{bulk, dead_letters, health, jobs, no_method, no_route, series, worker};
 
 /// The routes and the document that describes them.
 pub(crate) fn routes() -> (Router<Arc<App>>, OpenApi) {
@@ -43,7 +43,22 @@ pub(crate) fn routes() -> (Router<Arc<App>>, OpenApi) {
         .routes(routes!(bulk::results::results))
         .routes(routes!(bulk::resume::resume))
         .routes(routes!(bulk::undo::undo))
-        .routes(routes!(series::series));
+        .routes(routes!(series::series))
+        .routes(routes!(worker::register::register))
+        .routes(routes!(worker::stop::stop))
+        .routes(routes!(worker::claim::claim))
+        .routes(routes!(worker::heartbeat::heartbeat))
+        .routes(routes!(worker::heartbeat::heartbeat_job))
+        .routes(routes!(worker::complete::complete_jobs))
+        .routes(routes!(worker::complete::complete_job))
+        .routes(routes!(worker::fail::fail_jobs))
+        .routes(routes!(worker::fail::fail_job))
+        .routes(routes!(worker::release::release_jobs))
+        .routes(routes!(worker::release::release_job))
+        .routes(routes!(worker::snooze::snooze))
+        .routes(routes!(worker::progress::progress))
+        .routes(routes!(worker::log::log))
+        .routes(routes!(worker::exit::exit));
     OpenApiRouter::with_openapi(openapi::base()).nest(openapi::ROOT, api).split_for_parts()
 }
 

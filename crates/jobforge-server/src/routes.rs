@@ -5,6 +5,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod health;
 pub(crate) mod jobs;
 pub(crate) mod series;
+pub(crate) mod worker;
 
 use axum::http::StatusCode;
 

@@ -7,6 +7,7 @@
 mod actor;
 mod artifact;
 mod audit;
+mod bound;
 mod bulk;
 mod cancel;
 mod claim;
@@ -61,6 +62,7 @@ mod worker;
 pub use actor::{Actor, as_actor, set_actor};
 pub use artifact::{announce_artifact, attach_artifact, hold_result};
 pub use audit::{AuditEntry, AuditFilter, AuditPage, Subject, list_audit, list_system_audit, record_audit};
+pub use bound::{Call, bound_to, together};
 pub use bulk::{
     Bulk, BulkFilter, BulkKind, BulkResult, ResultsOf, get_bulk, list_bulk_results, list_bulks, start_bulk,
     step_bulk, undo_bulk,
