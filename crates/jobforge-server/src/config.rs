@@ -1,6 +1,9 @@
 //! What a server is told before it starts.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::sealer::Sealer;
 
 /// The settings of one server. A library reads no environment: whoever starts it fills this in.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub struct ServerConfig {
     pub hosts: Vec<String>,
     /// How many requests are taken.
     pub rates: RateLimits,
+    /// Who seals connectors' secrets. Without, a secret given in clear is refused.
+    pub sealer: Option<Arc<dyn Sealer>>,
 }
 
 /// Requests a second, with as many again at once.
@@ -53,6 +58,7 @@ impl ServerConfig {
             development: false,
             hosts: Vec::new(),
             rates: RateLimits { per_credential: 5_000, refused_per_address: 20 },
+            sealer: None,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! - `auth/`: who calls, what that role may, for which tenant
 //! - `gather/`: concurrent enqueues written together
 //! - `rules.rs`: the definitions' schemas, compiled once
+//! - `sealer.rs`: who seals secrets on their way to the database
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests
 //!
@@ -23,9 +24,11 @@ mod problem;
 mod router;
 mod routes;
 mod rules;
+mod sealer;
 mod serve;
 
 pub use config::{RateLimits, ServerConfig};
 pub use openapi::document;
 pub use problem::{ErrorCode, Problem};
+pub use sealer::{SealError, SealPlace, Sealer};
 pub use serve::{Server, ServerHandle, StartError};
