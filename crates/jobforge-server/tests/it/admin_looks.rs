@@ -1,18 +1,15 @@
 //! What operators look at: workers, queues, curves, the system, the audit log.
 
-use jobforge_core::rpc::{lead, register_worker, sample_stats};
-use jobforge_core::{Registration, Role};
+use jobforge_core::rpc::{claim_jobs, lead, register_worker, sample_stats};
+use jobforge_core::{ClaimRequest, Cursor, Registration, Role};
 use jobforge_testkit::{NOOP, QUEUE, TENANT_A, TENANT_B};
 use serde_json::{Value, json};
 
 use crate::admin::put;
 use crate::world::World;
 
-#[tokio::test]
-async fn workers_queues_and_the_system_are_told() {
-    let world = World::new().await;
-    let (operator, producer) = (world.key(Role::SuperAdmin).await, world.key(Role::Producer).await);
-    let worker = Registration {
+fn worker() -> Registration {
+    Registration {
         worker_id: "host:1:boot".to_owned(),
         host: "host".to_owned(),
         pid: Some(1),
@@ -21,8 +18,14 @@ async fn workers_queues_and_the_system_are_told() {
         types: vec![NOOP.to_owned()],
         slots: 4,
         metadata: None,
-    };
-    register_worker(&world.db.as_worker().await, &worker).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn workers_queues_and_the_system_are_told() {
+    let world = World::new().await;
+    let (operator, producer) = (world.key(Role::SuperAdmin).await, world.key(Role::Producer).await);
+    register_worker(&world.db.as_worker().await, &worker()).await.unwrap();
     world.post(&producer, "/jobs", json!({ "type": NOOP })).await.expect(201);
 
     let workers = world.get(&operator, "/admin/workers").await.expect(200);
@@ -45,16 +48,36 @@ async fn workers_queues_and_the_system_are_told() {
 }
 
 #[tokio::test]
-async fn what_was_forgotten_and_what_starves_is_told() {
+async fn what_was_forgotten_what_starves_and_what_is_stuck_is_told() {
     let world = World::new().await;
     let (operator, producer) = (world.key(Role::SuperAdmin).await, world.key(Role::Producer).await);
-    world.post(&producer, "/jobs", json!({ "type": NOOP })).await.expect(201);
-    let pause = json!({ "kind": "queue", "name": QUEUE, "reason": "for a minute" });
+    let limit = json!({ "max_in_flight": 1 });
+    put(&world, &operator, &format!("/admin/jobs/definitions/{NOOP}"), limit).await.expect(200);
+    world.post(&producer, "/jobs", json!([{ "type": NOOP }, { "type": NOOP }])).await.expect(200);
+    let client = world.db.as_worker().await;
+    register_worker(&client, &worker()).await.unwrap();
+    let claim = ClaimRequest {
+        worker_id: "host:1:boot",
+        queues: &[QUEUE.to_owned()],
+        types: &[NOOP.to_owned()],
+        limit: 2,
+        free: 2,
+        lease_id: None,
+        new_lease_id: None,
+        lease_seconds: 30,
+        window: 2,
+        cursor: &Cursor::default(),
+    };
+    assert_eq!(claim_jobs(&client, &claim).await.unwrap().jobs.len(), 1);
+    let pause = json!({ "kind": "tenant", "name": TENANT_A, "reason": "for a minute" });
     world.post(&operator, "/admin/pauses", pause).await.expect(200);
     world.db.advance_clock(86_500.0).await;
     let system = world.get(&operator, "/admin/system").await.expect(200);
     let forgotten = &system["forgotten_pauses"][0];
-    assert_eq!((&forgotten["name"], &forgotten["reason"]), (&json!(QUEUE), &json!("for a minute")));
+    assert_eq!((&forgotten["name"], &forgotten["reason"]), (&json!(TENANT_A), &json!("for a minute")));
+    assert_eq!(system["stuck_leases"][0]["worker_id"], "host:1:boot");
+    let starved = &system["starved"][0];
+    assert_eq!((&starved["kind"], &starved["limit_name"]), (&json!("definition"), &json!("max_in_flight")));
 }
 
 #[tokio::test]

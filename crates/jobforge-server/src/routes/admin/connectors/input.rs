@@ -22,7 +22,7 @@ pub(crate) struct ConnectorInput {
     #[schema(value_type = Option<serde_json::Value>, example = json!({"base_url": "https://api.example.com"}))]
     settings: Option<Payload>,
     /// Secrets, by name: `{"env": NAME}` stands in the worker's environment, `{"value": SECRET}` is sealed by the
-    /// server.
+    /// server, null removes one.
     #[serde(default)]
     #[schema(value_type = std::collections::BTreeMap<String, SecretForm>)]
     secrets: BTreeMap<String, Option<SecretInput>>,
