@@ -15,7 +15,7 @@ fn told(answer: Answer) -> Key {
     let text = made["secret_key"].as_str().unwrap().to_owned();
     let id = made["key"]["id"].as_str().unwrap().to_owned();
     assert!(text.starts_with(&format!("jf_{id}_")));
-    Key { id, text }
+    Key { id, name: "told".to_owned(), text }
 }
 
 async fn ids(world: &World, key: &Key, query: &str) -> Vec<String> {

@@ -7,5 +7,6 @@ mod admin_definitions;
 mod admin_keys;
 mod admin_looks;
 mod admin_tenants;
+mod isolation;
 mod jobs;
 mod world;
