@@ -263,8 +263,8 @@ impl From<Error> for Problem {
             .with_faults(problems)
             .under("/payload"),
             Error::Database { source, .. } if source.code().is_some_and(is_unstorable) => Problem::malformed(
-                "text_unstorable",
-                "a text holds a character or a number that cannot be stored",
+                "value_unstorable",
+                "a text, a number or a time is none that can be stored",
             ),
             error if error.is_transient() => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "the database does not answer");
@@ -279,12 +279,13 @@ impl From<Error> for Problem {
     }
 }
 
-/// NUL and half surrogates, which JSON can say and Postgres cannot keep; numbers beyond all bounds.
+/// NUL and half surrogates, which JSON can say and Postgres cannot keep; numbers beyond all bounds; years before 4713 BC.
 fn is_unstorable(state: &SqlState) -> bool {
     let states = [
         SqlState::CHARACTER_NOT_IN_REPERTOIRE,
         SqlState::UNTRANSLATABLE_CHARACTER,
         SqlState::INVALID_TEXT_REPRESENTATION,
+        SqlState::DATETIME_FIELD_OVERFLOW,
     ];
     states.contains(state)
 }

@@ -133,7 +133,7 @@ async fn bad_configs_are_refused_without_repeating_a_secret() {
         (json!({ "secrets": { "token": { "env": "no variable" } } }), "JF001", "secret_malformed"),
         (json!({ "secrets": { "a b": { "env": "A" } } }), "JF001", "secret_name_malformed"),
         (json!({ "settings": [] }), "JF001", "settings_malformed"),
-        (json!({ "settings": { "a": "\u{0}" } }), "JF102", "text_unstorable"),
+        (json!({ "settings": { "a": "\u{0}" } }), "JF102", "value_unstorable"),
     ] {
         let answer = put(&world, &admin, CRM, body).await;
         assert!(!String::from_utf8_lossy(&answer.bytes).contains(SECRET));

@@ -177,10 +177,12 @@ async fn bad_definitions_are_refused_and_change_nothing() {
         (json!({ "rate_burst": 3 }), "JF001", "definition_out_of_range"),
         (json!({ "max_attempts": 0 }), "JF001", "definition_out_of_range"),
         (json!({ "max_attempts": 70000 }), "JF001", "definition_out_of_range"),
+        (json!({ "retry_factor": 1e300 }), "JF102", "body_malformed"),
+        (json!({ "rate_per_second": 1e300 }), "JF001", "definition_out_of_range"),
         (json!({ "retry_preset": "eager" }), "JF001", "preset_unknown"),
         (json!({ "redact": ["card"] }), "JF001", "redact_malformed"),
-        (json!({ "description": "\u{0}" }), "JF102", "text_unstorable"),
-        (json!({ "arg_schema": { "title": "\u{0}" } }), "JF102", "text_unstorable"),
+        (json!({ "description": "\u{0}" }), "JF102", "value_unstorable"),
+        (json!({ "arg_schema": { "title": "\u{0}" } }), "JF102", "value_unstorable"),
     ] {
         put(&world, &operator, NEW, body).await.refused(400, code, reason);
     }

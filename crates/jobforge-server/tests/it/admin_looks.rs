@@ -100,7 +100,7 @@ async fn the_queues_curves_are_told() {
     ] {
         world.get(&operator, &format!("/admin/series?{query}")).await.refused(400, "JF001", reason);
     }
-    world.get(&operator, "/admin/series?queue=%00").await.refused(400, "JF102", "text_unstorable");
+    world.get(&operator, "/admin/series?queue=%00").await.refused(400, "JF102", "value_unstorable");
 }
 
 #[tokio::test]
@@ -132,5 +132,6 @@ async fn a_tenant_reads_its_own_log_and_an_operator_everybodys() {
 
     world.get(&a, "/audit?subject_id=x").await.refused(400, "JF001", "subject_kind_missing");
     world.get(&a, &format!("/audit?tenant_id={TENANT_B}")).await.refused(400, "JF102", "query_malformed");
+    world.get(&a, "/audit?after=-009000-01-01T00:00:00Z").await.refused(400, "JF102", "value_unstorable");
     world.get(&a, "/audit?cursor=x").await.refused(400, "JF102", "cursor_malformed");
 }

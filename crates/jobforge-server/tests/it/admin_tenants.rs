@@ -51,7 +51,7 @@ async fn bad_tenants_are_refused_and_change_nothing() {
         (json!({ "colour": 1 }), "JF102", "body_invalid"),
         (json!({ "time_zone": null }), "JF102", "body_invalid"),
         (json!({ "name": "" }), "JF001", "name_length"),
-        (json!({ "name": "\u{0}" }), "JF102", "text_unstorable"),
+        (json!({ "name": "\u{0}" }), "JF102", "value_unstorable"),
         (json!({ "weight": 101 }), "JF001", "tenant_out_of_range"),
         (json!({ "weight": 99999 }), "JF001", "tenant_out_of_range"),
         (json!({ "rate_burst": null }), "JF102", "burst_without_rate"),
