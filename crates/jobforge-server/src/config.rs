@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::sealer::Sealer;
 use crate::tick::Tick;
 
 /// The settings of one server. A library reads no environment: whoever starts it fills this in.
@@ -34,6 +35,8 @@ pub struct ServerConfig {
     pub hosts: Vec<String>,
     /// How many requests are taken.
     pub rates: RateLimits,
+    /// Who seals connectors' secrets. Without, a secret given in clear is refused.
+    pub sealer: Option<Arc<dyn Sealer>>,
 }
 
 /// Requests a second, with as many again at once.
@@ -62,6 +65,7 @@ impl ServerConfig {
             waiters: 5_000,
             hosts: Vec::new(),
             rates: RateLimits { per_credential: 5_000, refused_per_address: 20 },
+            sealer: None,
         }
     }
 }

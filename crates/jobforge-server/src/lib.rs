@@ -7,6 +7,7 @@
 //! - `gather/`: concurrent enqueues and workers' reports written together
 //! - `wake.rs`: long polls woken when there is work
 //! - `rules.rs`: the definitions' schemas, compiled once
+//! - `sealer.rs`: who seals secrets on their way to the database
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests
 //!
@@ -28,6 +29,7 @@ mod problem;
 mod router;
 mod routes;
 mod rules;
+mod sealer;
 mod serve;
 mod tick;
 mod waiters;
@@ -36,5 +38,6 @@ mod wake;
 pub use config::{RateLimits, ServerConfig};
 pub use openapi::document;
 pub use problem::{ErrorCode, Problem};
+pub use sealer::{SealError, SealPlace, Sealer};
 pub use serve::{Server, ServerHandle, StartError};
 pub use tick::{Tick, TickError, Ticked};

@@ -16,6 +16,9 @@ use utoipa_swagger_ui::SwaggerUi;
 use crate::app::App;
 use crate::guard;
 use crate::openapi;
+use crate::routes::admin::{
+    audit, connectors, definitions, keys, pauses, queues, series as system_series, system, tenants, workers,
+};
 use crate::routes::{bulk, dead_letters, health, jobs, no_method, no_route, series, worker};
 
 /// The routes and the document that describes them.
@@ -58,7 +61,28 @@ pub(crate) fn routes() -> (Router<Arc<App>>, OpenApi) {
         .routes(routes!(worker::snooze::snooze))
         .routes(routes!(worker::progress::progress))
         .routes(routes!(worker::log::log))
-        .routes(routes!(worker::exit::exit));
+        .routes(routes!(worker::exit::exit))
+        .routes(routes!(definitions::list::list, definitions::create::create))
+        .routes(routes!(
+            definitions::get::get,
+            definitions::upsert::upsert,
+            definitions::deactivate::deactivate
+        ))
+        .routes(routes!(tenants::list::list))
+        .routes(routes!(tenants::get::get, tenants::upsert::upsert))
+        .routes(routes!(pauses::list::list, pauses::pause::pause))
+        .routes(routes!(pauses::resume::resume))
+        .routes(routes!(keys::list::list, keys::create::create))
+        .routes(routes!(keys::revoke::revoke))
+        .routes(routes!(connectors::list::list))
+        .routes(routes!(connectors::get::get, connectors::upsert::upsert, connectors::delete::delete))
+        .routes(routes!(connectors::enable::enable))
+        .routes(routes!(workers::list))
+        .routes(routes!(queues::list))
+        .routes(routes!(system::look))
+        .routes(routes!(system_series::read))
+        .routes(routes!(audit::list))
+        .routes(routes!(audit::list_all));
     OpenApiRouter::with_openapi(openapi::base()).nest(openapi::ROOT, api).split_for_parts()
 }
 

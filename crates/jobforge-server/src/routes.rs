@@ -1,5 +1,6 @@
 //! What each route does, one file per verb.
 
+pub(crate) mod admin;
 pub(crate) mod bulk;
 pub(crate) mod dead_letters;
 pub(crate) mod health;
