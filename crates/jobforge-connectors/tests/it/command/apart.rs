@@ -10,6 +10,8 @@ use jobforge_core::rpc;
 use jobforge_testkit::{PASSWORD, TENANT_A, TestDb, WORKER};
 use jobforge_worker::WorkerConfig;
 use nix::libc::O_NONBLOCK;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Gid, Uid, User, mkfifo, setgroups, setresgid, setresuid};
 use serde_json::json;
@@ -60,8 +62,18 @@ fn assert_possible() {
     assert_eq!(missing, [""; 0], "this machine allows no namespaces: run the stories as root or allow them");
 }
 
+/// As most systems have it, a mount in a namespace shows in those that it came from, unless somebody sees to that.
+fn share_mounts() {
+    if is_root() {
+        const NOTHING: Option<&str> = None;
+        unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_SHARED, NOTHING).unwrap();
+    }
+}
+
+/// What this thread, from which the supervisors are started, sees of them.
 fn mounts_of_commands() -> usize {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     mounts.lines().filter(|line| line.contains("jobforge-")).count()
 }
 
@@ -82,6 +94,7 @@ async fn directories_are_apart(user: &str, change: impl FnOnce(&mut WorkerConfig
     let barrier = Barrier::at(story.dir.path());
     let holder = story.enqueue("job.holds", json!({})).await;
     barrier.reached().await;
+    assert_eq!(mounts_of_commands(), 0, "what a command sees is its own");
     let there = story.read("where");
     assert_eq!(fs::read_to_string(Path::new(there.trim_end()).join("secret")).unwrap(), "secret\n");
 
@@ -100,6 +113,7 @@ async fn directories_are_apart(user: &str, change: impl FnOnce(&mut WorkerConfig
 #[tokio::test]
 async fn the_directory_of_a_command_is_out_of_reach_for_another_of_its_user() {
     assert_possible();
+    share_mounts();
     directories_are_apart(same_user(), |_, _| {}).await;
 }
 
