@@ -95,6 +95,7 @@ async fn directories_are_apart(user: &str, change: impl FnOnce(&mut WorkerConfig
     let holder = story.enqueue("job.holds", json!({})).await;
     barrier.reached().await;
     assert_eq!(mounts_of_commands(), 0, "what a command sees is its own");
+    assert_eq!(remove_leftovers(&story), 0, "a directory that is in use stays");
     let there = story.read("where");
     assert_eq!(fs::read_to_string(Path::new(there.trim_end()).join("secret")).unwrap(), "secret\n");
 
@@ -107,7 +108,18 @@ async fn directories_are_apart(user: &str, change: impl FnOnce(&mut WorkerConfig
         ("succeeded", Some("secret\nsecret\n"))
     );
     assert_eq!((rooms(story.dir.path()), mounts_of_commands()), (0, 0), "nothing is left");
+
+    let left = Path::new(there.trim_end()).join("deep");
+    fs::create_dir_all(&left).unwrap();
+    fs::set_permissions(&left, Permissions::from_mode(0)).unwrap();
+    assert_eq!((remove_leftovers(&story), rooms(story.dir.path())), (1, 0), "what nobody keeps is removed");
     story
+}
+
+/// What another worker does that starts beside this one.
+fn remove_leftovers(story: &Story) -> usize {
+    let text = format!("directory_root = {:?}", story.dir.path());
+    Commands::new(CommandFile::parse(&text, &WorkerEnvironment).unwrap()).remove_leftovers()
 }
 
 #[tokio::test]
