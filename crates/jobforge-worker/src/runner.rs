@@ -295,7 +295,7 @@ impl Claimer {
     /// left to end, and the database makes a new one.
     fn usable_lease(&mut self) -> Option<uuid::Uuid> {
         let config = &self.engine.config;
-        let quick = self.engine.pace.is_quick(self.window == config.window());
+        let quick = self.engine.pace.is_quick(self.window == config.window(), Instant::now());
         self.window = if quick { config.window() } else { config.tight_window() };
         let lease = self.lease.as_ref()?;
         if lease.window != self.window {

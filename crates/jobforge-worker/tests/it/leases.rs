@@ -183,6 +183,52 @@ async fn no_more_jobs_start_unreported_than_the_lease_was_told() {
     worker.shutdown().await;
 }
 
+/// A worker that dies is taken to have started as many jobs as the window holds: with slow ones among them few had.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_job_among_quick_ones_makes_the_next_leases_window_tight() {
+    let story = Story::begin().await;
+    let config = WorkerConfig { slots: 4, report_group: 8, ..story.config() };
+    let (tight, wide) = (config.tight_window(), config.window());
+    let leases = async |window: usize| {
+        story.count(&format!("select count(*) from jobforge.leases where window_size = {window}")).await
+    };
+    let go_on = Arc::new(Notify::new());
+    let released = go_on.clone();
+    let worker = story
+        .work(config, move |context, payload| {
+            let released = released.clone();
+            async move {
+                if payload == "slow" {
+                    released.notified().await;
+                }
+                echo(context, payload).await
+            }
+        })
+        .await;
+    let more_until = async |what: &str, is_so: &dyn Fn(i64, i64) -> bool| {
+        eventually(what, async || {
+            story.enqueue_numbers(20).await;
+            is_so(leases(tight).await, leases(wide).await).then_some(())
+        })
+        .await;
+    };
+    more_until("all jobs are quick, and the window is wide", &|tight, wide| tight == 0 && wide > 0).await;
+    let slow = story.enqueue("slow".into()).await;
+    more_until("one is slow, and the next lease's window is tight", &|tight, _| tight > 0).await;
+    assert_eq!(story.job(slow).await.status, "running");
+    go_on.notify_one();
+    story.until(slow, "succeeded").await;
+
+    // It is remembered for hundreds of jobs.
+    eventually("the wide lease is closed", async || (leases(wide).await == 0).then_some(())).await;
+    let last = story.enqueue_numbers(100).await;
+    for id in last {
+        story.until(id, "succeeded").await;
+    }
+    assert_eq!(leases(wide).await, 0);
+    worker.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn suspects_run_one_at_a_time_on_leases_of_their_own() {
     let story = Story::begin().await;
