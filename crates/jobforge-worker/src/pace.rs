@@ -14,12 +14,17 @@ const SLOW: Duration = Duration::from_secs(1);
 /// again; few against the thousands that quick ones are claimed by.
 const MEMORY: u64 = 256;
 
+/// How many jobs each slot must have ended on average before anything is known of how quick all of them are: the quick
+/// ones of a mixture end first.
+const EVIDENCE: u64 = 8;
+
 /// How long jobs take: a moving average, and the slowest of the last ones and of those that run, which an average of
 /// mostly quick jobs would not show.
 #[derive(Debug)]
 pub(crate) struct Pace {
     average_nanos: AtomicU64,
     slowest_nanos: AtomicU64,
+    ended: AtomicU64,
     epoch: Instant,
     /// When each slot's job began, in nanoseconds since the epoch; zero where none runs.
     began_nanos: Box<[AtomicU64]>,
@@ -30,6 +35,7 @@ impl Pace {
         Pace {
             average_nanos: AtomicU64::new(0),
             slowest_nanos: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             epoch: Instant::now(),
             began_nanos: (0..slots).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -54,17 +60,18 @@ impl Pace {
         self.average_nanos.store(new.max(1), Ordering::Relaxed);
         let slowest = self.slowest_nanos.load(Ordering::Relaxed);
         self.slowest_nanos.store(took.max(slowest - slowest / MEMORY), Ordering::Relaxed);
+        self.ended.store(self.ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Whether all jobs are so quick that reporting them one by one would hold them up; `was` is what it said before,
     /// and holds for paces in between. Jobs that wait behind a slow one must not be taken for started.
     pub(crate) fn is_quick(&self, was: bool, now: Instant) -> bool {
-        let ended = Duration::from_nanos(self.slowest_nanos.load(Ordering::Relaxed));
-        if ended.is_zero() {
+        if self.ended.load(Ordering::Relaxed) < EVIDENCE * self.began_nanos.len() as u64 {
             return false;
         }
         let most = if was { SLOW / 10 } else { SLOW / 50 };
-        ended < most && self.oldest(now) < most
+        let slowest = Duration::from_nanos(self.slowest_nanos.load(Ordering::Relaxed));
+        slowest < most && self.oldest(now) < most
     }
 
     /// How long the job has run that began first.
@@ -120,11 +127,15 @@ mod tests {
         let (quick, between, slow) =
             (Duration::from_micros(100), Duration::from_millis(50), Duration::from_millis(300));
         assert!(!quick_after(&[], true), "nothing is known");
-        assert!(quick_after(&[(1, quick)], false));
+        assert!(!quick_after(&[(7, quick)], false), "hardly anything is");
+        assert!(quick_after(&[(8, quick)], false));
         assert!(!quick_after(&[(1000, quick), (1, slow)], true), "one slow job is enough");
-        assert!(!quick_after(&[(1, slow), (200, quick)], true), "and is remembered, though the average forgot it");
+        assert!(
+            !quick_after(&[(1, slow), (200, quick)], true),
+            "and is remembered, though the average forgot it"
+        );
         assert!(quick_after(&[(1, slow), (1000, quick)], false), "not for ever");
-        assert!(quick_after(&[(1000, quick), (1, between)], true) && !quick_after(&[(1, between)], false));
+        assert!(quick_after(&[(1000, quick), (1, between)], true) && !quick_after(&[(8, between)], false));
     }
 
     #[test]
