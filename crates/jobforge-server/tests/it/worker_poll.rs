@@ -7,7 +7,7 @@ use jobforge_core::Role;
 use jobforge_server::{Server, ServerConfig};
 use jobforge_testkit::{APP, NOOP, OPERATOR, QUEUE, TENANT_A, TestDb, WORKER};
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
@@ -214,11 +214,10 @@ async fn a_server_that_ends_keeps_nobody_waiting() {
     let (world, handle) = served().await;
     let admin = world.db.connect_super().await;
     let agent = Agent::of_a(&world).await;
-    let wait = agent.try_claim(1, json!({ "wait_seconds": 30 }));
-    let end = async {
-        asleep(&admin).await;
-        handle.shutdown().await;
-    };
-    let (claim, ()) = tokio::join!(wait, end);
-    assert_eq!(claim.expect(200)["jobs"], json!([]));
+    let mut stream = hang(&agent, handle.address()).await;
+    asleep(&admin).await;
+    handle.shutdown().await;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(r#""jobs":[]"#), "{answer}");
 }

@@ -23,8 +23,8 @@ pub(crate) struct HeartbeatBody {
     lease_id: Uuid,
     /// All jobs of the lease that the worker holds, started or not, in their order.
     jobs: Option<Vec<HeldJob>>,
-    /// The worker holds nothing of its claims up to this number but what `jobs` lists: the database forgets the rest. Give
-    /// the greatest `claim_no` that was answered, now and then.
+    /// The worker holds nothing of its claims up to this number but what `jobs` lists: the database forgets the rest, for
+    /// good. Give the greatest `claim_no` that was answered, now and then; never on a lease of which an answer was lost.
     through: Option<i64>,
 }
 
