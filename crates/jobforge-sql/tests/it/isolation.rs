@@ -13,6 +13,7 @@ mod execute_rights;
 mod explanations;
 mod fences;
 mod forgetful;
+mod identity;
 mod payloads;
 mod postgrest;
 mod rows;
@@ -82,6 +83,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("service of upkeep", service_upkeep::PROBES),
     ("soundness", soundness::PROBES),
     ("connectors", connectors::PROBES),
+    ("identity", identity::PROBES),
 ];
 
 impl Site {
@@ -213,6 +215,7 @@ all_green! {
     dead_letters_are_served => "service of dead letters",
     upkeep_is_served => "service of upkeep",
     what_no_life_leads_to_is_not_stored => "soundness",
+    keys_and_deeds_are_told_to_whom_they_concern => "identity",
 }
 
 /// The probes share a database when they meet a mutant: that must not make them red.

@@ -70,6 +70,11 @@ async fn faulty_connectors_are_caught() {
 }
 
 #[tokio::test]
+async fn faulty_identities_are_caught() {
+    assert_all_caught(faults::IDENTITY).await;
+}
+
+#[tokio::test]
 async fn faulty_keys_and_rights_are_caught() {
     assert_all_caught(faults::RIGHTS).await;
 }
@@ -175,7 +180,11 @@ async fn tenants_reads_policies_are_missed() {
 
 #[tokio::test]
 async fn system_policies_are_missed() {
-    assert_each_is_missed(SYSTEM, &["service", "service of upkeep", "connectors", "explanations"]).await;
+    assert_each_is_missed(
+        SYSTEM,
+        &["service", "service of upkeep", "connectors", "explanations", "identity"],
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The SQL functions, driven as the login roles that call them in production.
 mod dead_letters;
 mod explain;
+mod identity;
 mod isolation;
 mod isolation_mutants;
 mod model;

@@ -224,6 +224,7 @@ pub(crate) async fn people_go_by_key(faults: &mut Faults, db: &TestDb) {
     for call in [
         "select * from jobforge.get_job($1, $2)",
         "select * from jobforge.list_attempts($1, $2)",
+        "select * from jobforge.list_logs($1, $2)",
         "select * from jobforge.reschedule_job($1, $2, now() + interval '1 day')",
         "select * from jobforge.retry_job($1, $2)",
         "select * from jobforge.cancel_job($1, $2)",
@@ -268,6 +269,7 @@ pub(crate) async fn lists_walk_the_key_backwards(faults: &mut Faults, db: &TestD
         "select * from jobforge.list_jobs($1)",
         "select * from jobforge.list_jobs($1, '{queued}', p_limit => 10)",
         "select * from jobforge.list_jobs($1, p_cursor => '80000000-0000-0000-0000-000000000000', p_limit => 10)",
+        "select * from jobforge.list_jobs($1, p_tag => 'none', p_payload => '{\"none\": 1}', p_budget_ms => 1)",
     ] {
         let seen = app.call(list, &[&whose]).await;
         faults.some_jobs(list, &seen, |scan| scan.index == "jobs_pk");

@@ -207,7 +207,7 @@ async fn who_paused_what_is_written_down_with_the_tenant_it_concerns() {
     stage.resume("tenant", &TENANT_A.to_string()).await;
     stage.resume("tenant", &TENANT_A.to_string()).await;
     let sql = "select tenant_id, action, actor, detail ->> 'kind', detail ->> 'name', detail ->> 'author', detail ->> 'reason'
-               from jobforge.audit_log order by at, action, detail ->> 'kind' desc";
+               from jobforge.audit_log where action in ('pause', 'resume') order by at, action, detail ->> 'kind' desc";
     let mut told: Vec<String> = Vec::new();
     for row in stage.admin.query(sql, &[]).await.unwrap() {
         let text = |column: usize| row.get::<_, Option<String>>(column).unwrap_or_default();

@@ -118,3 +118,26 @@ async fn operations_leave_after_400_days_with_what_they_noted() {
     }
     assert_eq!(stage.told(letter).await, "queued 1/0/0", "the job itself stays");
 }
+
+#[tokio::test]
+async fn the_audit_log_reaches_a_year_back() {
+    let stage = stage_of_classes().await;
+    at(&stage, "2031-03-05 10:00").await;
+    for name in ["a", "b", "c"] {
+        stage.operate(&format!("select jobforge.pause('queue', '{name}')")).await;
+    }
+    let left = "select count(*) from jobforge.audit_log where action = 'pause'";
+    for (time, wanted) in [("2032-03-04 10:00:00", 3), ("2032-03-04 10:00:01", 0)] {
+        at(&stage, time).await;
+        // The log of the stage's own making is older.
+        prune_all(&stage, 1000).await;
+        assert_eq!(stage.count(left).await, wanted, "at {time}");
+    }
+    for name in ["a", "b", "c"] {
+        stage.operate(&format!("select jobforge.pause('queue', '{name}')")).await;
+    }
+    at(&stage, "2034-01-01 10:00").await;
+    let (_, more, _) = prune(&stage, 2, None).await;
+    assert!(more, "two of three are gone");
+    assert_eq!(stage.count(left).await, 1);
+}
