@@ -22,7 +22,7 @@ pub use rpc::{
     BulkResult, Canceled, ClaimRequest, Claimed, ClaimedJob, Class, Clear, Completion, ConnectorChange,
     ConnectorConfig, ConnectorSecret, CountBounds, Counted, Cursor, DeadLetter, DeadLetterFilter,
     DeadLetterGroup, DeadLetterPage, Definition, DefinitionRules, Doomed, Enqueued, Failed, Failure,
-    FinishedJob, Flow, FlowCount, FlowStep, FoundConfig, FoundKey, Hold, Job, JobCount, JobFilter, JobGroup,
+    FinishedJob, Flow, FlowCount, FlowStep, FoundConfig, FoundKey, FoundSession, Hold, Job, JobCount, JobFilter, JobGroup,
     JobRef, JobSummary, KeyScope, Leadership, Level, ListedDefinition, ListedTenant, Locator, LogLine,
     LogPosition, LoggedLine, LogsRequest, Look, NewJob, NewKey, NewPause, Page, Partitioned, Pause,
     PauseKind, Payload, Period, Point, ProgramExit, Pruned, QueueSummary, Reaped, Reason, Redrive,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::auth::TokenConfig;
+
 /// The settings of one server. A library reads no environment: whoever starts it fills this in.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -23,13 +25,33 @@ pub struct ServerConfig {
     pub gather: bool,
     /// Development: jobs can be run by a request, and no key needs to be made by hand.
     pub development: bool,
-    /// The names under which browsers may reach this server; an address of this machine is one always.
+    /// Whose tokens are taken beside API keys.
+    pub tokens: Option<TokenConfig>,
+    /// How long a credential that was looked up is believed without asking again; less than five seconds, so that a
+    /// revocation is felt in time where no notification is heard.
+    pub credential_memory: Duration,
+    /// The names under which browsers may reach this server; an address is one always, and so is `localhost`.
     pub hosts: Vec<String>,
     /// How many requests are taken.
     pub rates: RateLimits,
+    /// What a connection may take.
+    pub connection: ConnectionLimits,
 }
 
-/// Requests a second, with as many again at once.
+/// How slow a caller may be, and how many there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// For the head of a request, and between two of them.
+    pub head: Duration,
+    /// For the whole body of a request.
+    pub body: Duration,
+    /// For taking in any part of an answer.
+    pub answer: Duration,
+    /// The most connections at a time; more wait to be accepted.
+    pub open: usize,
+}
+
+/// Requests a second, as many of them at once; 0 is no limit.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimits {
     /// Of one credential.
@@ -51,8 +73,16 @@ impl ServerConfig {
             max_body_bytes: 4 << 20,
             gather: true,
             development: false,
+            tokens: None,
+            credential_memory: Duration::from_secs(3),
             hosts: Vec::new(),
             rates: RateLimits { per_credential: 5_000, refused_per_address: 20 },
+            connection: ConnectionLimits {
+                head: Duration::from_secs(30),
+                body: Duration::from_secs(30),
+                answer: Duration::from_secs(30),
+                open: 4096,
+            },
         }
     }
 }

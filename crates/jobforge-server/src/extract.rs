@@ -1,5 +1,7 @@
 //! What a request brings, read strictly: what is not understood is refused with its place.
 
+use std::sync::Arc;
+
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -10,6 +12,8 @@ use jobforge_core::schema::Problem as Fault;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::app::App;
+use crate::json_bounds;
 use crate::problem::{ErrorCode, Problem};
 
 /// A JSON body.
@@ -27,26 +31,30 @@ pub(crate) struct Place<T>(pub(crate) T);
 /// A JSON answer. Typed all the way, because a `Value` in between would change numbers: 1.10 stays 1.10.
 pub(crate) struct Answer<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Body<T>, Problem> {
-        let Json(bytes) = Json::from_request(request, state).await?;
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Body<T>, Problem> {
+        let Json(bytes) = Json::from_request(request, app).await?;
         read_json(&bytes).map(Body)
     }
 }
 
-impl<S: Send + Sync> FromRequest<S> for Json {
+impl FromRequest<Arc<App>> for Json {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Json, Problem> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Json, Problem> {
         if !is_json(request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok())) {
             let detail = "the body must be JSON: Content-Type: application/json";
             return Err(
                 Problem::malformed("content_type", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
             );
         }
-        Bytes::from_request(request, state).await.map(Json).map_err(|error| unreadable(&error))
+        match tokio::time::timeout(app.config.connection.body, Bytes::from_request(request, app)).await {
+            Ok(bytes) => bytes.map(Json).map_err(|error| unreadable(&error)),
+            Err(_) => Err(Problem::malformed("body_slow", "the body did not come in time")
+                .with_status(StatusCode::REQUEST_TIMEOUT)),
+        }
     }
 }
 
@@ -87,6 +95,7 @@ impl<T: Serialize> IntoResponse for Answer<T> {
 
 /// A body's JSON, or the place at which it is wrong.
 pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    json_bounds::check(bytes)?;
     serde_json::from_slice(bytes).map_err(|error| {
         // What the parser says names members and types, not values, but for what it calls invalid.
         let message = sentence(&error.to_string());

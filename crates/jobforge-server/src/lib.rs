@@ -6,6 +6,8 @@
 //! - `rules.rs`: the definitions' schemas, compiled once
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests
+//! - `guard.rs`, `serve.rs`, `stall.rs`, `json_bounds.rs`: what a caller may not do to the server
+//! - `upkeep.rs`: what goes on between requests
 //!
 //! The database decides, this crate calls: a request becomes one call of a function, as a login that may do no
 //! more than the credential's role needs. The tenant comes from the credential alone.
@@ -18,14 +20,17 @@ mod db;
 mod extract;
 mod gather;
 mod guard;
+mod json_bounds;
 mod openapi;
 mod problem;
 mod router;
 mod routes;
 mod rules;
 mod serve;
+mod stall;
+mod upkeep;
 
-pub use config::{RateLimits, ServerConfig};
+pub use config::{ConnectionLimits, RateLimits, ServerConfig};
 pub use openapi::document;
 pub use problem::{ErrorCode, Problem};
 pub use serve::{Server, ServerHandle, StartError};

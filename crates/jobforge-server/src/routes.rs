@@ -1,7 +1,10 @@
 //! What each route does, one file per verb.
 
+pub(crate) mod bootstrap;
+pub(crate) mod errors;
 pub(crate) mod health;
 pub(crate) mod jobs;
+pub(crate) mod session;
 
 use axum::http::StatusCode;
 

@@ -51,6 +51,12 @@ pub(crate) struct System<R> {
     right: PhantomData<fn() -> R>,
 }
 
+/// A caller with whatever rights it has.
+pub(crate) struct Anybody {
+    pub(crate) identity: Identity,
+    pub(crate) actor: Actor,
+}
+
 impl<R: Needs> FromRequestParts<Arc<App>> for Tenant<R> {
     type Rejection = Problem;
 
@@ -80,14 +86,22 @@ impl<R: Needs> FromRequestParts<Arc<App>> for System<R> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<System<R>, Problem> {
-        let identity = identify(parts, app).await?;
+        let Anybody { identity, actor } = Anybody::from_request_parts(parts, app).await?;
         if !may(identity.role(), R::RIGHT) {
             let detail = format!("the role {} may not do this", identity.role());
             return Err(Problem::forbidden("role_insufficient", detail));
         }
-        let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
-        let actor = identity.actor(&request_id);
         Ok(System { identity, actor, right: PhantomData })
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Anybody {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Anybody, Problem> {
+        let identity = identify(parts, app).await?;
+        let actor = identity.actor(RequestId::of(parts));
+        Ok(Anybody { identity, actor })
     }
 }
 
