@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::body::HttpBody;
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -49,6 +50,10 @@ impl FromRequest<Arc<App>> for Json {
             return Err(
                 Problem::malformed("content_type", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
             );
+        }
+        // Before any of it is read, where it says how long it is.
+        if request.body().size_hint().lower() > app.config.max_body_bytes as u64 {
+            return Err(too_large());
         }
         match tokio::time::timeout(app.config.connection.body, Bytes::from_request(request, app)).await {
             Ok(bytes) => bytes.map(Json).map_err(|error| unreadable(&error)),
@@ -107,11 +112,13 @@ pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem>
 
 fn unreadable(error: &BytesRejection) -> Problem {
     match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            Problem::new(ErrorCode::TooLarge, "body_too_large", "the body is larger than this server takes")
-        }
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(),
         _ => Problem::malformed("body_unreadable", "the body broke off"),
     }
+}
+
+fn too_large() -> Problem {
+    Problem::new(ErrorCode::TooLarge, "body_too_large", "the body is larger than this server takes")
 }
 
 fn is_json(content_type: Option<&str>) -> bool {

@@ -173,7 +173,7 @@ async fn noise_is_refused_and_a_large_head_too() {
         let answer = site.exchange(noise.as_bytes()).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4") || answer.starts_with("HTTP/1.1 505"), "{answer}");
     }
-    let large = format!("GET /api/v1/health/live HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(100_000));
+    let large = format!("GET /api/v1/health/live HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(1_000_000));
     let mut stream = site.connect().await;
     let _ = stream.write_all(large.as_bytes()).await;
     let answer = rest(&mut stream).await;
