@@ -49,11 +49,12 @@ bench: ## Run the benchmarks: make bench ARGS="..."
 	@scripts/setup run
 	cd bench && cargo run --release -- $(ARGS)
 
-bench-growth: ## W6 to W8, half an hour and 15 GB of disk: growth, fairness, idling; redraws docs/bench
+bench-growth: ## W6 to W9, half an hour and 15 GB of disk: growth, fairness, idling, looking; redraws docs/bench
 	@scripts/setup run
-	cd bench && cargo run --release -- --only W6,W7,W8 --plots ../docs/bench --json ../docs/bench/growth.json $(ARGS)
+	cd bench && cargo run --release -- --only W6,W7,W8,W9 --plots ../docs/bench --json ../docs/bench/growth.json $(ARGS)
 
 acceptance: build ## Run every story in acceptance/ against the built executable
+	@scripts/setup stories
 	acceptance/run
 
 # Advisories are not in `make ci`: they need the network, and appear without any change of ours.

@@ -10,8 +10,8 @@ use crate::growth::{GrowthPlan, GrowthSizes, Scenario};
 use crate::metric::Workload;
 use crate::payload::Size;
 
-/// Measures JobForge, the raw-SQL limit and graphile_worker, interleaved on one Postgres; and with --only W6,W7,W8
-/// JobForge against itself: growth, fairness, idling.
+/// Measures JobForge, the raw-SQL limit and graphile_worker, interleaved on one Postgres; and with
+/// --only W6,W7,W8,W9 JobForge against itself: growth, fairness, idling, looking.
 ///
 /// Tables go to stdout, progress to stderr, all samples to a JSON file.
 #[derive(Debug, Parser)]
@@ -50,7 +50,7 @@ pub struct Cli {
     #[arg(long)]
     quick: bool,
 
-    /// Of W6 to W8 only these
+    /// Of W6 to W9 only these
     #[arg(long, value_delimiter = ',')]
     scenarios: Vec<Scenario>,
 

@@ -17,6 +17,7 @@ pub enum Workload {
     W6,
     W7,
     W8,
+    W9,
 }
 
 impl Workload {

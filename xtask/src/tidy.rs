@@ -8,6 +8,7 @@ mod config_keys;
 mod doc_names;
 mod egress;
 mod error_codes;
+mod frozen;
 mod leftovers;
 mod length;
 mod sql_functions;
@@ -23,7 +24,7 @@ use crate::source::Tree;
 
 type Rule = fn(&Tree) -> Vec<Violation>;
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     length::check,
     sql_functions::check,
     bindings::check,
@@ -33,6 +34,7 @@ const RULES: [Rule; 9] = [
     leftovers::check,
     sql_text::check,
     egress::check,
+    frozen::check,
 ];
 
 /// Checks the repository and prints what is wrong with it.

@@ -1,5 +1,5 @@
-//! W6 to W8: JobForge against itself. What a drain loses to what grows around it, how it shares between tenants, and
-//! what idling costs.
+//! W6 to W9: JobForge against itself. What a drain loses to what grows around it, how it shares between tenants,
+//! what idling costs, and how long a look takes.
 //!
 //! On a noisy machine the reference has to be close: each scenario is laid out first, then a plain drain is measured
 //! in a database of its own, then the scenario, and the ratio is of these two.
@@ -8,6 +8,7 @@ mod drain;
 mod fairness;
 mod ground;
 mod idle;
+mod looks;
 mod plan;
 mod plots;
 mod scenario;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::ground::Ground;
 use super::standing::Standing;
-use super::{Found, fairness, idle, snapshot, standing};
+use super::{Found, fairness, idle, looks, snapshot, standing};
 use crate::cli::Plan;
 use crate::metric::Workload;
 
@@ -38,6 +38,8 @@ pub enum Scenario {
     Weights,
     /// W8: ten workers and a scheduler with nothing to do
     Idle,
+    /// W9: somebody looks at a million live jobs and ten million that are over
+    Looks,
 }
 
 impl Scenario {
@@ -54,6 +56,7 @@ impl Scenario {
         match self {
             Self::Tenants | Self::SmallTenants | Self::Weights => Workload::W7,
             Self::Idle => Workload::W8,
+            Self::Looks => Workload::W9,
             _ => Workload::W6,
         }
     }
@@ -73,6 +76,7 @@ impl Scenario {
             Self::SmallTenants => "small-tenants",
             Self::Weights => "weights",
             Self::Idle => "idle",
+            Self::Looks => "looks",
         }
     }
 
@@ -97,6 +101,9 @@ impl Scenario {
             Self::SmallTenants => "small tenants beside a large one".to_owned(),
             Self::Weights => "weights 1:2:4".to_owned(),
             Self::Idle => "10 idle workers, 1 scheduler".to_owned(),
+            Self::Looks => {
+                format!("looks at {} live, {} in history", count(1_000_000), count(10_000_000))
+            }
         }
     }
 
@@ -107,6 +114,7 @@ impl Scenario {
             Self::SmallTenants => fairness::small_tenants(ground).await,
             Self::Weights => fairness::weights(ground).await,
             Self::Idle => idle::measure(ground).await,
+            Self::Looks => looks::measure(ground).await,
             standing => {
                 let standing = Standing::of(standing, ground.plan);
                 standing::measure(ground, &standing).await

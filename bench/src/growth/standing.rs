@@ -34,7 +34,7 @@ impl Standing {
                 (scaled(1_000_000), String::new(), "select count(*) from jobforge.jobs where ready")
             }
             Scenario::History => {
-                (0, history(scaled(10_000_000)), "select count(*) from jobforge.job_history")
+                (0, history(scaled(10_000_000), 1_000), "select count(*) from jobforge.job_history")
             }
             Scenario::Future => (
                 0,
@@ -139,18 +139,19 @@ fn held(held: usize) -> String {
         )
 }
 
-fn history(rows: usize) -> String {
-    let id = id_of("n");
+/// Jobs that are over, spread over so many tenants; of one, the bench's own.
+pub fn history(rows: usize, tenants: usize) -> String {
+    let (id, others) = (id_of("n"), tenants - 1);
     format!(
         "insert into jobforge.tenants (id, name)
-         select {TENANT_OF_I}, 'other' from generate_series(1, 999) as i;
+         select {TENANT_OF_I}, 'other' from generate_series(1, {others}) as i;
          insert into jobforge.job_history (tenant_id, id, run_at, created_at, started_at, finished_at, fence, failures,
            deaths, max_attempts, priority, status, retention, queue, type, payload, source)
          select coalesce(t.id, (select id from jobforge.tenants where name = 'bench')),
            {id}, now(), now(), now(), now(), 1, 0, 0::smallint,
            5, 100, 'succeeded', 'week', 'default', '{TYPE}', '{{\"a\": 1}}', 'manual'
          from generate_series(1, {rows}) as n
-         left join (select i, {TENANT_OF_I} as id from generate_series(1, 999) as i) as t on t.i = n % 1000;"
+         left join (select i, {TENANT_OF_I} as id from generate_series(1, {others}) as i) as t on t.i = n % {tenants};"
     )
 }
 

@@ -8,5 +8,6 @@ mod auth_support;
 mod auth_tokens;
 mod guard;
 mod guard_tcp;
+mod isolation;
 mod jobs;
 mod world;

@@ -7,7 +7,7 @@ use jobforge_core::rpc::{create_api_key, revoke_api_key};
 use jobforge_core::{KeyScope, NewKey, Role};
 use jobforge_server::auth::key::KeyText;
 use jobforge_server::{Server, ServerConfig};
-use jobforge_testkit::{APP, OPERATOR, PASSWORD, TENANT_A, TENANT_B, TestDb, WORKER};
+use jobforge_testkit::{APP, OPERATOR, TENANT_A, TENANT_B, TestDb, WORKER};
 use serde_json::Value;
 use tower::ServiceExt;
 use uuid::Uuid;
@@ -22,6 +22,7 @@ pub(crate) struct World {
 #[derive(Clone)]
 pub(crate) struct Key {
     pub(crate) id: String,
+    pub(crate) name: String,
     pub(crate) text: String,
 }
 
@@ -95,7 +96,7 @@ impl World {
             only_first: false,
         };
         create_api_key(&self.db.as_operator().await, &key).await.unwrap();
-        Key { id: made.id.clone(), text: made.expose().to_owned() }
+        Key { id: made.id.clone(), name: key.name, text: made.expose().to_owned() }
     }
 
     pub(crate) async fn revoke(&self, key: &Key) {
@@ -147,6 +148,5 @@ impl World {
 
 fn url(db: &TestDb, login: &str) -> String {
     // Over the socket: a password costs an unoptimised build some fifty milliseconds a connection.
-    let _ = PASSWORD;
     db.url_as(login, None)
 }
