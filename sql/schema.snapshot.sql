@@ -313,7 +313,7 @@ alter table jobforge.audit_log add constraint audit_log_credential_length CHECK 
 alter table jobforge.audit_log add constraint audit_log_pk PRIMARY KEY (tenant_id, id);
 alter table jobforge.audit_log add constraint audit_log_request_length CHECK ((length(request_id) <= 128));
 alter table jobforge.audit_log add constraint audit_log_subject_form CHECK ((((subject_kind IS NULL) = (subject_id IS NULL)) AND (subject_kind ~ '^[a-z][a-z_]{0,31}$'::text) AND (length(subject_id) <= 255)));
-create index audit_log_age ON jobforge.audit_log USING btree (at, id);
+create index audit_log_age ON jobforge.audit_log USING btree ((at AT TIME ZONE 'UTC'::text), id);
 create index audit_log_subject ON jobforge.audit_log USING btree (tenant_id, subject_kind, subject_id, at, id) WHERE (subject_id IS NOT NULL);
 create index audit_log_tenant ON jobforge.audit_log USING btree (tenant_id, at, id);
 alter table jobforge.audit_log enable, force row level security;

@@ -96,8 +96,9 @@ as $$
    order by a.at desc, a.id desc limit 1000)
   union all
   (select a.* from jobforge.audit_log a
-   where p_tenant_id is null and (a.at, a.id) < (p_at, p_id) and a.at >= coalesce(p_after, '-infinity')
-   order by a.at desc, a.id desc limit 1000)
+   where p_tenant_id is null and (a.at at time zone 'UTC', a.id) < (p_at at time zone 'UTC', p_id)
+     and a.at at time zone 'UTC' >= coalesce(p_after, '-infinity') at time zone 'UTC'
+   order by a.at at time zone 'UTC' desc, a.id desc limit 1000)
   order by at desc, id desc
 $$;
 comment on function jobforge.previous_audits(uuid, text, text, timestamptz, timestamptz, uuid) is

@@ -66,7 +66,8 @@ declare
   v_pruned integer;
 begin
   delete from jobforge.audit_log a where a.ctid = any (array(
-    select o.ctid from jobforge.audit_log o where o.at < p_now - interval '365 days' order by o.at limit p_limit));
+    select o.ctid from jobforge.audit_log o where o.at at time zone 'UTC' < p_now at time zone 'UTC' - interval '365 days'
+    order by o.at at time zone 'UTC' limit p_limit));
   get diagnostics v_pruned = row_count;
   return v_pruned;
 end

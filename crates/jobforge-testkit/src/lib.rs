@@ -1,5 +1,5 @@
 //! What JobForge's tests stand on: a database per test on a real Postgres, a settable clock, two-session
-//! stepping, a fault proxy, a RabbitMQ and named points where code can be held or made to fail.
+//! stepping, a fault proxy, a RabbitMQ, a PgBouncer and named points where code can be held or made to fail.
 //!
 //! All test processes of a checkout share one Postgres (`run.rs` tells how it lives and dies). A test takes a
 //! [`TestDb`]; a test that kills the server takes a [`PrivateCluster`].
@@ -14,6 +14,7 @@ mod db;
 mod fault_points;
 mod installed;
 mod or_fail;
+mod pooler;
 mod private_cluster;
 mod proxy;
 mod run;
@@ -28,6 +29,7 @@ pub use fault_points::{FaultInjected, FaultPoints};
 pub use installed::{
     APP, NOOP, ONLY_A, ONLY_B, OPERATOR, OTHER, PASSWORD, QUEUE, TENANT_A, TENANT_B, WORKER, WORKER_A,
 };
+pub use pooler::Pooler;
 pub use private_cluster::PrivateCluster;
 pub use proxy::{ConnectionCounts, Direction, FaultProxy, Mode};
 pub use run::run_dir;

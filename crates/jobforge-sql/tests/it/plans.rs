@@ -4,6 +4,7 @@
 
 mod cost;
 mod fill;
+mod identity;
 mod rules;
 mod shape;
 mod watch;
