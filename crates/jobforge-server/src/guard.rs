@@ -67,6 +67,7 @@ fn require_host(request: &Request, app: &App) -> Result<(), Problem> {
 }
 
 /// A handler that panics fails its own request alone.
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
 pub(crate) fn on_panic(panic: Box<dyn Any + Send>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");

@@ -86,10 +86,11 @@ impl Server {
         let tokens = config.tokens.as_ref().map(Tokens::new).transpose().map_err(StartError::Tokens)?;
         let operator_url = config.operator_url.clone();
         let app = App::new(config, tokens).map_err(|error| StartError::Login("server", error))?;
-        let has_keys =
-            jobforge_core::connect::with_connection(&operator_url, async |client| rpc::has_keys(&client).await)
-                .await
-                .map_err(|error| StartError::Login("server.operator_url", error))?;
+        let has_keys = jobforge_core::connect::with_connection(&operator_url, async |client| {
+            rpc::has_keys(&client).await
+        })
+        .await
+        .map_err(|error| StartError::Login("server.operator_url", error))?;
         let bootstrap_token = (!has_keys).then(|| app.bootstrap.offer());
         Ok(Server { app: Arc::new(app), bootstrap_token })
     }
@@ -117,7 +118,8 @@ impl Server {
         let address = listener.local_addr().map_err(listen)?;
         let stop = CancellationToken::new();
         self.start_upkeep();
-        let serving = Serving { router: self.router(), limits: self.app.config.connection, stop: stop.clone() };
+        let serving =
+            Serving { router: self.router(), limits: self.app.config.connection, stop: stop.clone() };
         let task = tokio::spawn(serving.run(listener));
         Ok(ServerHandle { address, app: self.app, stop, task })
     }
@@ -169,7 +171,10 @@ impl Serving {
                         });
                     }
                     Err(error) => {
-                        tracing::warn!(error = &error as &dyn std::error::Error, "a connection is not accepted");
+                        tracing::warn!(
+                            error = &error as &dyn std::error::Error,
+                            "a connection is not accepted"
+                        );
                         tokio::time::sleep(PAUSE).await;
                     }
                 }

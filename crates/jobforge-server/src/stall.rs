@@ -37,7 +37,11 @@ impl Unstalled {
 }
 
 impl AsyncRead for Unstalled {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
@@ -48,11 +52,11 @@ impl AsyncWrite for Unstalled {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.bounded(cx, |stream, cx| stream.poll_flush(cx))
+        self.bounded(cx, AsyncWrite::poll_flush)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.bounded(cx, |stream, cx| stream.poll_shutdown(cx))
+        self.bounded(cx, AsyncWrite::poll_shutdown)
     }
 
     fn poll_write_vectored(

@@ -16,7 +16,7 @@ use super::token::TokenAlgorithm;
 /// The shortest time between two fetches: a token with a made-up key id costs the issuer no more than that.
 const BETWEEN: Duration = Duration::from_secs(60);
 /// The same while nothing was ever fetched.
-const BETWEEN_FIRST: Duration = Duration::from_secs(5);
+pub(super) const BETWEEN_FIRST: Duration = Duration::from_secs(5);
 /// After this a key that the issuer has withdrawn is noticed.
 const STALE: Duration = Duration::from_secs(600);
 /// How long a fetch may take.
@@ -128,7 +128,11 @@ impl Jwks {
                 state.fetched = Some(now);
             }
             Err(error) => {
-                tracing::warn!(error = &*error as &dyn StdError, url = self.url, "the issuer's keys cannot be had");
+                tracing::warn!(
+                    error = &*error as &dyn StdError,
+                    url = self.url,
+                    "the issuer's keys cannot be had"
+                );
             }
         }
     }

@@ -125,13 +125,23 @@ mod tests {
             let parts = parts(&[("host", host)]);
             require_host(&parts.headers, &parts.uri, &ours).is_ok()
         };
-        for host in
-            ["jobs.example.com", "JOBS.example.com:8080", "localhost:1", "127.0.0.1:8080", "[::1]:80", "10.0.0.7"]
-        {
+        for host in [
+            "jobs.example.com",
+            "JOBS.example.com:8080",
+            "localhost:1",
+            "127.0.0.1:8080",
+            "[::1]:80",
+            "10.0.0.7",
+        ] {
             assert!(known(host), "{host}");
         }
-        for host in ["evil.example", "jobs.example.com.evil.example", "localhost.evil.example", "127.0.0.1.nip.io", ""]
-        {
+        for host in [
+            "evil.example",
+            "jobs.example.com.evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.nip.io",
+            "",
+        ] {
             assert!(!known(host), "{host}");
         }
     }
@@ -153,7 +163,11 @@ mod tests {
             (vec![here], false, true),
             (vec![here, ("sec-fetch-site", "same-origin")], true, true),
             (vec![here, ("sec-fetch-site", "same-site")], false, false),
-            (vec![here, ("sec-fetch-site", "cross-site"), ("origin", "http://jobs.example.com:8080")], false, false),
+            (
+                vec![here, ("sec-fetch-site", "cross-site"), ("origin", "http://jobs.example.com:8080")],
+                false,
+                false,
+            ),
             (vec![here, ("origin", "https://jobs.example.com:8080")], true, true),
             (vec![here, ("origin", "https://jobs.example.com")], false, false),
             (vec![here, ("origin", "https://evil.example")], false, false),

@@ -13,8 +13,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Identity;
-use super::jwks::{FetchJwks, Found, Jwks};
-use crate::problem::Problem;
+use super::jwks::{BETWEEN_FIRST, FetchJwks, Found, Jwks};
+use crate::problem::{ErrorCode, Problem};
 
 /// How far the clocks of issuer and server may be apart, in seconds.
 const LEEWAY: u64 = 30;
@@ -162,9 +162,7 @@ impl Tokens {
             Keys::Jwks(jwks) => match jwks.find(header.kid.as_deref(), Instant::now()).await {
                 Found::Key(key, algorithm) => (key, algorithm),
                 Found::Unknown => return Err(Problem::unauthenticated()),
-                Found::Unavailable => {
-                    return Err(Problem::unavailable("the keys of the tokens' issuer cannot be had now"));
-                }
+                Found::Unavailable => return Err(unavailable()),
             },
         };
         self.read(token, &key, algorithm).ok_or_else(Problem::unauthenticated)
@@ -178,10 +176,17 @@ impl Tokens {
         validation.set_audience(&[&self.audience]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         let claims = decode::<Value>(token, key, &validation).ok()?.claims;
+        // The checks above would also take a list that ours is in.
+        claims["iss"].as_str()?;
         let subject = claims["sub"].as_str().filter(|subject| sound_subject(subject))?;
         let scope = scope(claim(&claims, &self.role)?, claim(&claims, &self.tenant)?)?;
         Some(Identity { scope, credential: format!("token {subject}") })
     }
+}
+
+fn unavailable() -> Problem {
+    let detail = "the keys of the tokens' issuer cannot be had now";
+    Problem::new(ErrorCode::Unavailable, "issuer_unavailable", detail).retry_after(BETWEEN_FIRST)
 }
 
 /// A super-admin acts for all tenants and a token for one: there is no such token.

@@ -74,7 +74,10 @@ pub(crate) async fn bootstrap(
     let made = KeyText::generate();
     let answer = make_first(&app, &made, RequestId::of(&parts)).await;
     // Somebody was first, here or on another server: the offer is over either way.
-    if answer.as_ref().map_or_else(|problem| problem.code() == ErrorCode::Refused(Code::WrongState), |()| true) {
+    if answer
+        .as_ref()
+        .map_or_else(|problem| problem.code() == ErrorCode::Refused(Code::WrongState), |()| true)
+    {
         app.bootstrap.end();
     }
     answer?;

@@ -13,8 +13,8 @@ macro_rules! pages {
 }
 
 const PAGES: &[(&str, &str)] = pages![
-    "JF001", "JF002", "JF003", "JF004", "JF005", "JF006", "JF007", "JF008", "JF009", "JF101", "JF102", "JF103",
-    "JF104", "JF105", "JF106", "JF107"
+    "JF001", "JF002", "JF003", "JF004", "JF005", "JF006", "JF007", "JF008", "JF009", "JF101", "JF102",
+    "JF103", "JF104", "JF105", "JF106", "JF107"
 ];
 
 /// The page of a code, as every refusal's `type` names it.

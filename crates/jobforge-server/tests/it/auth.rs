@@ -17,7 +17,8 @@ async fn every_wrong_key_gets_the_same_answer() {
     let (head, secret) = key.text.rsplit_once('_').unwrap();
     let wrong_secret = format!("{head}_{}", secret.chars().rev().collect::<String>());
     let unknown = format!("jf_000000000000_{secret}");
-    let wrongs = [revoked.text.as_str(), &wrong_secret, &unknown, "jf_", "jf_x_y", "", "no.such.token", &secret];
+    let wrongs =
+        [revoked.text.as_str(), &wrong_secret, &unknown, "jf_", "jf_x_y", "", "no.such.token", &secret];
     let mut answers = Vec::new();
     for wrong in wrongs {
         let answer = Ask::get("/jobs").bearer(wrong).of(&world.router).await;
@@ -178,7 +179,8 @@ async fn who_acts_for_a_tenant_is_written_down_once_a_minute() {
 /// Waits until so many servers listen.
 async fn listens(world: &World, servers: i64) {
     let admin = world.db.connect_super().await;
-    let sql = "select count(*) from pg_stat_activity where datname = current_database() and query like 'listen %'";
+    let sql =
+        "select count(*) from pg_stat_activity where datname = current_database() and query like 'listen %'";
     until("the server listens", async || {
         admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == servers
     })

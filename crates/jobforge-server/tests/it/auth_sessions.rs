@@ -30,7 +30,9 @@ async fn a_session_does_what_its_key_may_on_every_server_until_it_ends() {
     let key = world.key(Role::Producer).await;
     let answer = Ask::post("/session", &json!({ "key": key.text })).of(&world.router).await;
     let set = answer.headers["set-cookie"].to_str().unwrap().to_owned();
-    for part in ["__Host-jobforge=", "; Path=/;", "; HttpOnly", "; SameSite=Strict", "; Secure", "Max-Age=43200"] {
+    for part in
+        ["__Host-jobforge=", "; Path=/;", "; HttpOnly", "; SameSite=Strict", "; Secure", "Max-Age=43200"]
+    {
         assert!(set.contains(part), "{set}");
     }
     let who = answer.expect(201);
@@ -130,7 +132,8 @@ async fn other_peoples_pages_change_nothing() {
     enqueue().header("origin", "https://jobs.example.com").of(&world.router).await.expect(201);
     enqueue().header("sec-fetch-site", "same-origin").of(&world.router).await.expect(201);
     // A page cannot make a browser send this header: whoever sends it is no page.
-    let program = Ask::post("/jobs", &json!({ "type": NOOP })).key(&key).header("origin", "https://evil.example");
+    let program =
+        Ask::post("/jobs", &json!({ "type": NOOP })).key(&key).header("origin", "https://evil.example");
     program.of(&world.router).await.expect(201);
     // Nor is a wrong header made good by a cookie.
     let wrong = enqueue().header("sec-fetch-site", "same-origin").bearer("jf_wrong");
@@ -183,5 +186,9 @@ async fn of_one_key_the_newest_hundred_sessions_stay() {
     let admin = world.db.connect_super().await;
     let left: i64 = admin.query_one("select count(*) from jobforge.sessions", &[]).await.unwrap().get(0);
     assert_eq!(left, 100);
-    Ask::get("/session").header("cookie", &first).of(&world.router).await.refused(401, "JF101", "credential_invalid");
+    Ask::get("/session").header("cookie", &first).of(&world.router).await.refused(
+        401,
+        "JF101",
+        "credential_invalid",
+    );
 }

@@ -59,11 +59,14 @@ async fn with_secret() -> World {
 
 async fn all_refused(world: &World, tokens: Vec<(&str, String)>) {
     let plain = Ask::get("/jobs").of(&world.router).await.bytes;
+    let mut taken = Vec::new();
     for (why, token) in tokens {
         let answer = Ask::get("/jobs").bearer(&token).of(&world.router).await;
-        assert_eq!(answer.status, 401, "{why}: {}", String::from_utf8_lossy(&answer.bytes));
-        assert_eq!(answer.bytes, plain, "{why}");
+        if answer.status != 401 || answer.bytes != plain {
+            taken.push(format!("{why}: {}", answer.status));
+        }
     }
+    assert!(taken.is_empty(), "not refused like all others: {taken:#?}");
 }
 
 #[tokio::test]
@@ -75,7 +78,8 @@ async fn a_token_acts_for_its_tenant_and_is_written_down_by_its_subject() {
     assert_eq!(who["credential"], "token ann");
     let job = Ask::post("/jobs", &json!({ "type": NOOP })).bearer(&token).of(&world.router).await.expect(201);
     assert_eq!(job["tenant_id"], TENANT_A.to_string());
-    let other = Ask::get("/jobs").bearer(&token).header("jobforge-tenant", "22222222-2222-2222-2222-222222222222");
+    let other =
+        Ask::get("/jobs").bearer(&token).header("jobforge-tenant", "22222222-2222-2222-2222-222222222222");
     other.of(&world.router).await.refused(403, "JF009", "tenant_foreign");
     let now = Timestamp::now().as_second();
     for fine in [
@@ -97,6 +101,7 @@ async fn whatever_is_wrong_with_a_token_gets_one_answer() {
         ("expiry as text", vec![("/exp", json!("never"))]),
         ("not yet", vec![("/nbf", json!(now + 40))]),
         ("issuer", vec![("/iss", json!("https://evil.example"))]),
+        ("issuer as a list", vec![("/iss", json!([ISSUER]))]),
         ("no issuer", vec![("/iss", Value::Null)]),
         ("audience", vec![("/aud", json!("anon"))]),
         ("no audience", vec![("/aud", Value::Null)]),
@@ -117,7 +122,8 @@ async fn whatever_is_wrong_with_a_token_gets_one_answer() {
         ("only what users write", vec![("/app_metadata", Value::Null)]),
         ("claims as text", vec![("/app_metadata", json!("tenant_id"))]),
     ];
-    let mut tokens: Vec<(&str, String)> = wrong.iter().map(|(why, changes)| (*why, signed(&with(changes)))).collect();
+    let mut tokens: Vec<(&str, String)> =
+        wrong.iter().map(|(why, changes)| (*why, signed(&with(changes)))).collect();
     let sound = signed(&claims());
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let body = part(&claims());
@@ -153,14 +159,20 @@ impl FetchJwks for Issuer {
     fn fetch<'a>(&'a self, url: &'a str) -> Fetching<'a> {
         Box::pin(async move {
             assert_eq!(url, "https://issuer.example/jwks");
-            self.0.lock().unwrap().as_ref().map(|set| set.to_string().into_bytes()).ok_or_else(|| "down".into())
+            self.0
+                .lock()
+                .unwrap()
+                .as_ref()
+                .map(|set| set.to_string().into_bytes())
+                .ok_or_else(|| "down".into())
         })
     }
 }
 
 fn pem(kind: &str, der: &[u8]) -> Vec<u8> {
     let text = STANDARD.encode(der);
-    let lines: Vec<&str> = text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    let lines: Vec<&str> =
+        text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
     format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", lines.join("\n")).into_bytes()
 }
 
@@ -209,7 +221,8 @@ async fn published_keys_count_for_their_own_algorithm_alone() {
     let public_der = rsa.public_key().as_ref().to_vec();
     let public_pem = pem("RSA PUBLIC KEY", &public_der);
     let modulus = rsa_jwk["n"].as_str().unwrap().as_bytes().to_vec();
-    let hmac = |secret: &[u8], id: &str| sign(&header(Algorithm::HS256, id), &EncodingKey::from_secret(secret));
+    let hmac =
+        |secret: &[u8], id: &str| sign(&header(Algorithm::HS256, id), &EncodingKey::from_secret(secret));
     all_refused(
         &world,
         vec![
@@ -239,7 +252,7 @@ async fn an_issuer_that_was_never_reached_is_no_fault_of_the_token() {
     };
     let world = World::with(|config| config.tokens = Some(TokenConfig::new(keys, ISSUER, AUDIENCE))).await;
     let token = signed(&claims());
-    Ask::get("/jobs").bearer(&token).of(&world.router).await.refused(503, "JF106", "database_unavailable");
+    Ask::get("/jobs").bearer(&token).of(&world.router).await.refused(503, "JF106", "issuer_unavailable");
 }
 
 #[tokio::test]

@@ -27,7 +27,8 @@ impl Site {
         let world = World::new().await;
         let mut config = config(&world.db);
         config.connection = limits;
-        let server = Server::new(config).await.unwrap().start(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let server =
+            Server::new(config).await.unwrap().start(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         Site { world, server }
     }
 
@@ -169,11 +170,19 @@ async fn a_body_that_is_not_as_long_as_it_says_makes_no_job() {
 #[tokio::test]
 async fn noise_is_refused_and_a_large_head_too() {
     let site = Site::new(limits()).await;
-    for noise in ["\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\u{16}\u{3}\u{1}\r\n\r\n"] {
+    for noise in
+        ["\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\u{16}\u{3}\u{1}\r\n\r\n"]
+    {
         let answer = site.exchange(noise.as_bytes()).await;
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4") || answer.starts_with("HTTP/1.1 505"), "{answer}");
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 4") || answer.starts_with("HTTP/1.1 505"),
+            "{answer}"
+        );
     }
-    let large = format!("GET /api/v1/health/live HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(1_000_000));
+    let large = format!(
+        "GET /api/v1/health/live HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n",
+        "x".repeat(1_000_000)
+    );
     let mut stream = site.connect().await;
     let _ = stream.write_all(large.as_bytes()).await;
     let answer = rest(&mut stream).await;

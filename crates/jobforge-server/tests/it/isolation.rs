@@ -22,7 +22,11 @@ async fn every_route_has_its_line_and_every_line_its_route() {
     let mut routes = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for method in item.as_object().unwrap().keys() {
-            routes.insert(format!("{} {}", method.to_uppercase(), path.strip_prefix("/api/v1").unwrap_or(path)));
+            routes.insert(format!(
+                "{} {}",
+                method.to_uppercase(),
+                path.strip_prefix("/api/v1").unwrap_or(path)
+            ));
         }
     }
     let lines: BTreeSet<String> = LINES.iter().map(|line| line.route.to_owned()).collect();
@@ -55,9 +59,11 @@ async fn probe(world: &World, line: &Line, key: &Key, things: &Things) {
         }
         Probe::Foreign(body) => {
             let (own, unknown) = (&things.ids, things::unknown());
-            let foreign = ask(world, line, key, &own.fill(line.route), body.as_ref().map(|body| body(own))).await;
+            let foreign =
+                ask(world, line, key, &own.fill(line.route), body.as_ref().map(|body| body(own))).await;
             let missing =
-                ask(world, line, key, &unknown.fill(line.route), body.as_ref().map(|body| body(&unknown))).await;
+                ask(world, line, key, &unknown.fill(line.route), body.as_ref().map(|body| body(&unknown)))
+                    .await;
             assert_eq!(
                 (foreign.status, own.neutral(&foreign.bytes)),
                 (missing.status, unknown.neutral(&missing.bytes)),

@@ -15,9 +15,14 @@ use crate::problem::Problem;
 
 /// End the session whose cookie the request shows, on every server at once.
 #[utoipa::path(delete, path = "/session", tag = "session", responses((status = 204, description = "Ended")))]
-pub(crate) async fn end(State(app): State<Arc<App>>, caller: Anybody, parts: Parts) -> Result<Response, Problem> {
-    let id = SessionId::of(&parts)
-        .ok_or_else(|| Problem::malformed("session_missing", "the request shows no session that could end"))?;
+pub(crate) async fn end(
+    State(app): State<Arc<App>>,
+    caller: Anybody,
+    parts: Parts,
+) -> Result<Response, Problem> {
+    let id = SessionId::of(&parts).ok_or_else(|| {
+        Problem::malformed("session_missing", "the request shows no session that could end")
+    })?;
     let client = app.db.operator().await?;
     let hash = id.sha256();
     let answer = rpc::as_actor(&client, &caller.actor, rpc::end_session(&*client, &hash)).await;

@@ -35,7 +35,8 @@ impl Ids {
 impl Things {
     pub(crate) async fn of_a(world: &World) -> Things {
         let admin = world.key(Role::TenantAdmin).await;
-        let job = json!({ "type": NOOP, "payload": { "note": MARK }, "tags": [MARK], "correlation_id": MARK });
+        let job =
+            json!({ "type": NOOP, "payload": { "note": MARK }, "tags": [MARK], "correlation_id": MARK });
         let job = world.post(&admin, "/jobs", job).await.expect(201);
         Things { ids: Ids { job: job["id"].as_str().unwrap().to_owned() } }
     }

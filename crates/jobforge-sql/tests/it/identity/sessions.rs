@@ -45,17 +45,25 @@ async fn what_is_no_session_is_refused_and_not_stored() {
 
 #[tokio::test]
 async fn a_session_is_over_with_its_time_or_its_keys() {
-    let stage = stage_with(&[("living000000", "null"), ("short0000000", "jobforge.clock() + interval '1 hour'")]).await;
+    let stage =
+        stage_with(&[("living000000", "null"), ("short0000000", "jobforge.clock() + interval '1 hour'")])
+            .await;
     assert_eq!(begin(&stage, "sha256('day'), 'living000000', interval '1 day'").await.unwrap(), "1 day");
     assert_eq!(begin(&stage, "sha256('half'), 'living000000'").await.unwrap(), "12:00:00");
     assert_eq!(begin(&stage, "sha256('hour'), 'short0000000'").await.unwrap(), "01:00:00");
-    for (seconds, wanted) in [(3599.0, [true; 3]), (1.0, [true, true, false]), (39_600.0, [true, false, false])] {
+    for (seconds, wanted) in
+        [(3599.0, [true; 3]), (1.0, [true, true, false]), (39_600.0, [true, false, false])]
+    {
         stage.db.advance_clock(seconds).await;
         let alive = [lives(&stage, "day").await, lives(&stage, "half").await, lives(&stage, "hour").await];
         assert_eq!(alive, wanted);
     }
     begin(&stage, "sha256('next'), 'living000000'").await.unwrap();
-    assert_eq!(stage.count("select count(*) from jobforge.sessions").await, 2, "those that are over have left");
+    assert_eq!(
+        stage.count("select count(*) from jobforge.sessions").await,
+        2,
+        "those that are over have left"
+    );
     stage.operate("select jobforge.revoke_api_key('living000000')").await;
     assert!(!lives(&stage, "day").await && !lives(&stage, "next").await);
 }
