@@ -1023,6 +1023,22 @@ alter table jobforge.sentinel enable, force row level security;
 create policy sys_all on jobforge.sentinel for all to jf_sys using (true) with check (true);
 grant delete, insert, select, update on table jobforge.sentinel to jf_sys;
 
+create table jobforge.sessions;
+alter table jobforge.sessions owner to jf_owner;
+alter table jobforge.sessions add column id_sha256 bytea not null;
+alter table jobforge.sessions add column key_id text collate "C" not null;
+alter table jobforge.sessions add column created_at timestamp with time zone not null;
+alter table jobforge.sessions add column expires_at timestamp with time zone not null;
+alter table jobforge.sessions add constraint sessions_expiry_later CHECK ((expires_at > created_at));
+alter table jobforge.sessions add constraint sessions_hash_size CHECK ((octet_length(id_sha256) = 32));
+alter table jobforge.sessions add constraint sessions_key_form CHECK ((key_id ~ '^[a-z0-9]{12}$'::text));
+alter table jobforge.sessions add constraint sessions_pk PRIMARY KEY (id_sha256);
+create index sessions_end ON jobforge.sessions USING btree (expires_at);
+create index sessions_key ON jobforge.sessions USING btree (key_id, created_at);
+alter table jobforge.sessions enable, force row level security;
+create policy sys_all on jobforge.sessions for all to jf_sys using (true) with check (true);
+grant delete, insert, select, update on table jobforge.sessions to jf_sys;
+
 create table jobforge.sleepers with (fillfactor=50);
 alter table jobforge.sleepers owner to jf_owner;
 alter table jobforge.sleepers add column worker_id text not null;
@@ -1293,6 +1309,10 @@ create function jobforge.create_api_key(p_id text, p_secret_sha256 bytea, p_role
 alter function jobforge.create_api_key(text, bytea, text, uuid, text, timestamp with time zone, text, boolean) owner to jf_sys;
 grant execute on function jobforge.create_api_key(text, bytea, text, uuid, text, timestamp with time zone, text, boolean) to jf_operator;
 
+create function jobforge.create_session(p_id_sha256 bytea, p_key_id text, p_lifetime interval DEFAULT '12:00:00'::interval) returns timestamp with time zone language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.create_session(bytea, text, interval) owner to jf_sys;
+grant execute on function jobforge.create_session(bytea, text, interval) to jf_operator;
+
 create function jobforge.dedupe_key(p_tenant_id uuid, p_type text, p_payload jsonb) returns text language sql immutable;
 alter function jobforge.dedupe_key(uuid, text, jsonb) owner to jf_fn;
 grant execute on function jobforge.dedupe_key(uuid, text, jsonb) to jf_operator;
@@ -1323,6 +1343,10 @@ create function jobforge.enable_connector_config(p_tenant_id uuid, p_name text) 
 alter function jobforge.enable_connector_config(uuid, text) owner to jf_fn;
 grant execute on function jobforge.enable_connector_config(uuid, text) to jf_operator;
 grant execute on function jobforge.enable_connector_config(uuid, text) to jf_tenant;
+
+create function jobforge.end_session(p_id_sha256 bytea) returns boolean language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.end_session(bytea) owner to jf_sys;
+grant execute on function jobforge.end_session(bytea) to jf_operator;
 
 create function jobforge.enqueue_job(p_tenant_id uuid, p_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_idempotency_key text DEFAULT NULL::text, p_dedupe_key text DEFAULT NULL::text, p_id uuid DEFAULT NULL::uuid, p_max_attempts integer DEFAULT NULL::integer, p_correlation_id text DEFAULT NULL::text, p_traceparent text DEFAULT NULL::text, p_tags jsonb DEFAULT NULL::jsonb, p_source text DEFAULT NULL::text, p_source_ref text DEFAULT NULL::text, p_created_by text DEFAULT NULL::text, p_concurrency_key text DEFAULT NULL::text, OUT id uuid, OUT status text, OUT existing boolean, OUT run_at timestamp with time zone) returns record language plpgsql volatile security definer set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text, text) owner to jf_fn;
@@ -1395,6 +1419,10 @@ alter function jobforge.find_dead_letters(uuid, jobforge.job_filter, text, times
 
 create function jobforge.find_job(p_tenant_id uuid, p_job_id uuid) returns TABLE(id uuid, type text, queue text, priority integer, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, attempt integer, failures integer, deaths integer, max_attempts integer, retention text, dedupe_key text, concurrency_key text, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, created_by text, parent_id uuid, worker_no integer, cancel_requested boolean, error text, payload jsonb, result jsonb) language sql stable;
 alter function jobforge.find_job(uuid, uuid) owner to jf_fn;
+
+create function jobforge.find_session(p_id_sha256 bytea) returns TABLE(key_id text, role text, tenant_id uuid, expires_at timestamp with time zone) language plpgsql stable security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+alter function jobforge.find_session(bytea) owner to jf_sys;
+grant execute on function jobforge.find_session(bytea) to jf_operator;
 
 create function jobforge.finished_jobs(p_tenant_ids uuid[], p_job_ids uuid[]) returns TABLE(tenant_id uuid, id uuid, status text, finished_at timestamp with time zone) language plpgsql stable security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.finished_jobs(uuid[], uuid[]) owner to jf_sys;

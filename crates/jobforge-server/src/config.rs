@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::auth::TokenConfig;
 use crate::sealer::Sealer;
 use crate::tick::Tick;
 
@@ -31,15 +32,35 @@ pub struct ServerConfig {
     pub tick: Option<Arc<dyn Tick>>,
     /// The most requests that wait for jobs to end, up to 10,000; one tenant may have half of them.
     pub waiters: usize,
-    /// The names under which browsers may reach this server; an address of this machine is one always.
+    /// Who seals connectors' secrets. Without, a secret given in clear is refused.
+    pub sealer: Option<Arc<dyn Sealer>>,
+    /// Whose tokens are taken beside API keys.
+    pub tokens: Option<TokenConfig>,
+    /// How long a credential that was looked up is believed without asking again; less than five seconds, so that a
+    /// revocation is felt in time where no notification is heard.
+    pub credential_memory: Duration,
+    /// The names under which browsers may reach this server; an address is one always, and so is `localhost`.
     pub hosts: Vec<String>,
     /// How many requests are taken.
     pub rates: RateLimits,
-    /// Who seals connectors' secrets. Without, a secret given in clear is refused.
-    pub sealer: Option<Arc<dyn Sealer>>,
+    /// What a connection may take.
+    pub connection: ConnectionLimits,
 }
 
-/// Requests a second, with as many again at once.
+/// How slow a caller may be, and how many there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// For the head of a request, and between two of them.
+    pub head: Duration,
+    /// For the whole body of a request.
+    pub body: Duration,
+    /// For taking in any part of an answer.
+    pub answer: Duration,
+    /// The most connections at a time; more wait to be accepted.
+    pub open: usize,
+}
+
+/// Requests a second, as many of them at once; 0 is no limit.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimits {
     /// Of one credential.
@@ -63,9 +84,17 @@ impl ServerConfig {
             development: false,
             tick: None,
             waiters: 5_000,
+            sealer: None,
+            tokens: None,
+            credential_memory: Duration::from_secs(3),
             hosts: Vec::new(),
             rates: RateLimits { per_credential: 5_000, refused_per_address: 20 },
-            sealer: None,
+            connection: ConnectionLimits {
+                head: Duration::from_secs(30),
+                body: Duration::from_secs(30),
+                answer: Duration::from_secs(30),
+                open: 4096,
+            },
         }
     }
 }

@@ -1,5 +1,8 @@
 //! What a request brings, read strictly: what is not understood is refused with its place.
 
+use std::sync::Arc;
+
+use axum::body::HttpBody;
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -10,6 +13,8 @@ use jobforge_core::schema::Problem as Fault;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::app::App;
+use crate::json_bounds;
 use crate::problem::{ErrorCode, Problem};
 
 /// A JSON body.
@@ -30,21 +35,21 @@ pub(crate) struct Place<T>(pub(crate) T);
 /// A JSON answer. Typed all the way, because a `Value` in between would change numbers: 1.10 stays 1.10.
 pub(crate) struct Answer<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Body<T>, Problem> {
-        let Json(bytes) = Json::from_request(request, state).await?;
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Body<T>, Problem> {
+        let Json(bytes) = Json::from_request(request, app).await?;
         read_json(&bytes).map(Body)
     }
 }
 
-impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for BodyIfAny<T> {
+impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for BodyIfAny<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<BodyIfAny<T>, Problem> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<BodyIfAny<T>, Problem> {
         let told = require_json(&request);
-        let bytes = Bytes::from_request(request, state).await.map_err(|error| unreadable(&error))?;
+        let bytes = read_body(request, app).await?;
         if bytes.is_empty() {
             return Ok(BodyIfAny(T::default()));
         }
@@ -53,12 +58,12 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for BodyIfAny
     }
 }
 
-impl<S: Send + Sync> FromRequest<S> for Json {
+impl FromRequest<Arc<App>> for Json {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Json, Problem> {
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Json, Problem> {
         require_json(&request)?;
-        Bytes::from_request(request, state).await.map(Json).map_err(|error| unreadable(&error))
+        read_body(request, app).await.map(Json)
     }
 }
 
@@ -103,6 +108,7 @@ impl<T: Serialize> IntoResponse for Answer<T> {
 
 /// A body's JSON, or the place at which it is wrong.
 pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    json_bounds::check(bytes)?;
     serde_json::from_slice(bytes).map_err(|error| {
         // What the parser says names members and types, not values, but for what it calls invalid.
         let message = sentence(&error.to_string());
@@ -110,6 +116,18 @@ pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem>
         let reason = if error.is_data() { "body_invalid" } else { "body_malformed" };
         Problem::malformed(reason, message).with_faults(vec![fault])
     })
+}
+
+async fn read_body(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
+    // Before any of it is read, where it says how long it is.
+    if request.body().size_hint().lower() > app.config.max_body_bytes as u64 {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(app.config.connection.body, Bytes::from_request(request, app)).await {
+        Ok(bytes) => bytes.map_err(|error| unreadable(&error)),
+        Err(_) => Err(Problem::malformed("body_slow", "the body did not come in time")
+            .with_status(StatusCode::REQUEST_TIMEOUT)),
+    }
 }
 
 fn require_json(request: &Request) -> Result<(), Problem> {
@@ -122,11 +140,13 @@ fn require_json(request: &Request) -> Result<(), Problem> {
 
 fn unreadable(error: &BytesRejection) -> Problem {
     match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            Problem::new(ErrorCode::TooLarge, "body_too_large", "the body is larger than this server takes")
-        }
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(),
         _ => Problem::malformed("body_unreadable", "the body broke off"),
     }
+}
+
+fn too_large() -> Problem {
+    Problem::new(ErrorCode::TooLarge, "body_too_large", "the body is larger than this server takes")
 }
 
 fn is_json(content_type: Option<&str>) -> bool {

@@ -5,18 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::auth::origin;
 use crate::problem::{ErrorCode, Problem};
 
 /// The header that names a request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest name a caller may give.
 const NAME_LENGTH: usize = 128;
+/// Where a balancer looks.
+const HEALTH: &str = "/api/v1/health/";
 /// Beyond the longest long poll.
 const LONGEST: Duration = Duration::from_secs(75);
 
@@ -24,14 +28,22 @@ const LONGEST: Duration = Duration::from_secs(75);
 #[derive(Clone, Debug)]
 pub(crate) struct RequestId(pub(crate) String);
 
+impl RequestId {
+    /// The name of the request with these parts.
+    pub(crate) fn of(parts: &Parts) -> &str {
+        parts.extensions.get::<RequestId>().map_or("", |id| &id.0)
+    }
+}
+
 /// Names the request, bounds it, and names its answer.
 pub(crate) async fn watch(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = request_id(&request);
     request.extensions_mut().insert(RequestId(id.clone()));
+    let host = require_host(&request, &app);
     let route = format!("{} {}", request.method(), request.uri().path());
     let mut response = tokio::select! {
         biased;
-        response = next.run(request) => response,
+        response = async { match host { Ok(()) => next.run(request).await, Err(problem) => problem.into_response() } } => response,
         () = tokio::time::sleep(LONGEST) => Problem::unavailable("the request took too long").into_response(),
         () = app.stopped() => Problem::unavailable("the server stops").into_response(),
     };
@@ -39,10 +51,23 @@ pub(crate) async fn watch(State(app): State<Arc<App>>, mut request: Request, nex
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
+    // What is sent as JSON or text is not to be taken for a page.
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
+/// The host must be one of ours, unless the request shows what no foreign page can make a browser show. Probes of a
+/// balancer come under any name, and learn nothing.
+fn require_host(request: &Request, app: &App) -> Result<(), Problem> {
+    let probe = request.uri().path().starts_with(HEALTH);
+    if probe || request.headers().contains_key(header::AUTHORIZATION) {
+        return Ok(());
+    }
+    origin::require_host(request.headers(), request.uri(), &app.config.hosts)
+}
+
 /// A handler that panics fails its own request alone.
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
 pub(crate) fn on_panic(panic: Box<dyn Any + Send>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");

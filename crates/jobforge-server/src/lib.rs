@@ -2,7 +2,6 @@
 //!
 //! - `router.rs`: every route on one screen; `routes/`: one file per verb
 //! - `auth/`: who calls, what that role may, for which tenant
-//! - `gather/`: concurrent enqueues written together
 //! - `waiters.rs`: requests that wait for jobs, one question for all; `bulks.rs`: operations driven to their end
 //! - `gather/`: concurrent enqueues and workers' reports written together
 //! - `wake.rs`: long polls woken when there is work
@@ -10,6 +9,8 @@
 //! - `sealer.rs`: who seals secrets on their way to the database
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests
+//! - `guard.rs`, `serve.rs`, `stall.rs`, `json_bounds.rs`: what a caller may not do to the server
+//! - `upkeep.rs`: what goes on between requests
 //!
 //! The database decides, this crate calls: a request becomes one call of a function, as a login that may do no
 //! more than the credential's role needs. The tenant comes from the credential alone.
@@ -24,6 +25,7 @@ mod db;
 mod extract;
 mod gather;
 mod guard;
+mod json_bounds;
 mod openapi;
 mod problem;
 mod router;
@@ -31,11 +33,13 @@ mod routes;
 mod rules;
 mod sealer;
 mod serve;
+mod stall;
 mod tick;
+mod upkeep;
 mod waiters;
 mod wake;
 
-pub use config::{RateLimits, ServerConfig};
+pub use config::{ConnectionLimits, RateLimits, ServerConfig};
 pub use openapi::document;
 pub use problem::{ErrorCode, Problem};
 pub use sealer::{SealError, SealPlace, Sealer};

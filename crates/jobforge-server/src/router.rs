@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
+use axum::routing::get;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
@@ -19,13 +20,17 @@ use crate::openapi;
 use crate::routes::admin::{
     audit, connectors, definitions, keys, pauses, queues, series as system_series, system, tenants, workers,
 };
-use crate::routes::{bulk, dead_letters, health, jobs, no_method, no_route, series, worker};
+use crate::routes::{
+    bootstrap, bulk, dead_letters, errors, health, jobs, no_method, no_route, series, session, worker,
+};
 
 /// The routes and the document that describes them.
 pub(crate) fn routes() -> (Router<Arc<App>>, OpenApi) {
     let api = OpenApiRouter::with_openapi(openapi::base())
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
+        .routes(routes!(bootstrap::bootstrap))
+        .routes(routes!(session::create::create, session::get::get, session::end::end))
         .routes(routes!(jobs::enqueue::enqueue, jobs::list::list))
         .routes(routes!(jobs::summary::summary))
         .routes(routes!(jobs::tick::tick))
@@ -95,6 +100,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .layer(CompressionLayer::new())
         .layer(DefaultBodyLimit::max(app.config.max_body_bytes));
     routes
+        .route("/errors/{code}", get(errors::page))
         .merge(SwaggerUi::new("/docs").url("/openapi.json", openapi::finished(document)))
         .method_not_allowed_fallback(no_method)
         .fallback(no_route)

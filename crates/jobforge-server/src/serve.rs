@@ -1,20 +1,43 @@
 //! A server from its start to its end.
+//!
+//! HTTP/1.1 by hyper itself: axum's own way of serving has no bound for a caller that sends its head byte by byte, for
+//! one that does not read its answer, or for how many there are.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobforge_core::{Error, preflight};
-use tokio::net::TcpListener;
+use axum::Router;
+use axum::extract::ConnectInfo;
+use axum::http::Request;
+use axum::response::Response;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use jobforge_core::{Error, preflight, rpc};
+use secrecy::SecretString;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
 
 use crate::app::App;
-use crate::config::ServerConfig;
-use crate::router;
+use crate::auth::token::Tokens;
+use crate::config::{ConnectionLimits, ServerConfig};
+use crate::stall::Unstalled;
+use crate::{router, upkeep};
 
 /// How long requests may go on after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(10);
+/// After a connection could not be accepted: there may be too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The largest head of a request, in bytes.
+const HEAD: usize = 64 << 10;
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +46,9 @@ pub enum StartError {
     /// A login cannot be used.
     #[error("the login of {0} cannot be used")]
     Login(&'static str, #[source] Error),
+    /// The settings for tokens are unsound.
+    #[error("server.tokens cannot be used: {0}")]
+    Tokens(&'static str),
     /// The address cannot be listened on.
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] std::io::Error),
@@ -32,6 +58,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
+    bootstrap_token: Option<SecretString>,
 }
 
 /// A server that runs.
@@ -56,13 +83,32 @@ impl Server {
                 check(url).await.map_err(|error| StartError::Login(name, error))?;
             }
         }
-        let app = App::new(config).map_err(|error| StartError::Login("server", error))?;
-        Ok(Server { app: Arc::new(app) })
+        let tokens = config.tokens.as_ref().map(Tokens::new).transpose().map_err(StartError::Tokens)?;
+        let operator_url = config.operator_url.clone();
+        let app = App::new(config, tokens).map_err(|error| StartError::Login("server", error))?;
+        let has_keys = jobforge_core::connect::with_connection(&operator_url, async |client| {
+            rpc::has_keys(&client).await
+        })
+        .await
+        .map_err(|error| StartError::Login("server.operator_url", error))?;
+        let bootstrap_token = (!has_keys).then(|| app.bootstrap.offer());
+        Ok(Server { app: Arc::new(app), bootstrap_token })
     }
 
-    /// The routes, for whoever serves them by other means.
-    pub fn router(&self) -> axum::Router {
+    /// While there is no key at all: the token with which the first one is made, on this machine, by
+    /// `POST /api/v1/bootstrap`. For the console, and nowhere else.
+    pub fn bootstrap_token(&self) -> Option<&SecretString> {
+        self.bootstrap_token.as_ref()
+    }
+
+    /// The routes, for whoever serves them by other means; [`Server::start_upkeep`] belongs to that.
+    pub fn router(&self) -> Router {
         router::router(self.app.clone())
+    }
+
+    /// Begins what goes on between requests. [`Server::start`] does so by itself.
+    pub fn start_upkeep(&self) {
+        upkeep::start(&self.app);
     }
 
     /// Listens and serves until it is told to stop.
@@ -71,13 +117,10 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let stop = CancellationToken::new();
-        let service = self.router().into_make_service_with_connect_info::<SocketAddr>();
-        let stopped = stop.clone().cancelled_owned();
-        let task = tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, service).with_graceful_shutdown(stopped).await {
-                tracing::error!(error = &error as &dyn std::error::Error, "the server ended");
-            }
-        });
+        self.start_upkeep();
+        let serving =
+            Serving { router: self.router(), limits: self.app.config.connection, stop: stop.clone() };
+        let task = tokio::spawn(serving.run(listener));
         Ok(ServerHandle { address, app: self.app, stop, task })
     }
 }
@@ -95,11 +138,88 @@ impl ServerHandle {
         let app = self.app;
         let mut task = self.task;
         if tokio::time::timeout(GRACE, &mut task).await.is_err() {
-            app.stop();
             task.abort();
         }
+        upkeep::note_uses(&app).await;
         app.stop();
     }
+}
+
+/// Connections and what they share.
+#[derive(Clone)]
+struct Serving {
+    router: Router,
+    limits: ConnectionLimits,
+    stop: CancellationToken,
+}
+
+impl Serving {
+    /// Accepts until it is told to stop; returns when all connections have ended.
+    async fn run(self, listener: TcpListener) {
+        let open = Arc::new(Semaphore::new(self.limits.open));
+        let connections = TaskTracker::new();
+        let accept = async {
+            loop {
+                // Closed by nobody.
+                let Ok(permit) = open.clone().acquire_owned().await else { return };
+                match listener.accept().await {
+                    Ok((stream, peer)) => {
+                        let connection = self.clone().connection(stream, peer);
+                        connections.spawn(async move {
+                            connection.await;
+                            drop(permit);
+                        });
+                    }
+                    Err(error) => {
+                        tracing::warn!(
+                            error = &error as &dyn std::error::Error,
+                            "a connection is not accepted"
+                        );
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = accept => {}
+            () = self.stop.cancelled() => {}
+        }
+        drop(listener);
+        connections.close();
+        connections.wait().await;
+    }
+
+    async fn connection(self, stream: TcpStream, peer: SocketAddr) {
+        // A request is small and its answer waited for.
+        let _ = stream.set_nodelay(true);
+        let router = self.router;
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(ConnectInfo(peer));
+            answer(router.clone(), request)
+        });
+        let io = TokioIo::new(Unstalled::new(stream, self.limits.answer));
+        let mut connection = pin!(
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(self.limits.head)
+                .max_buf_size(HEAD)
+                .serve_connection(io, service)
+        );
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(error = &error as &dyn std::error::Error, %peer, "a connection ended early");
+        }
+    }
+}
+
+async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
+    router.oneshot(request).await
 }
 
 async fn check(url: &str) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! An error code is a promise to users: raised in SQL, it is explained on a page, listed in the SQL reference
-//! and known to the Rust mapping; and no page explains what nothing raises.
+//! and known to the Rust mapping; given by the server itself, it is explained on a page, too; and no page explains
+//! what nothing raises.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +12,14 @@ const FUNCTIONS: &str = "sql/functions/";
 const PAGES: &str = "docs/errors/";
 const TABLE: &str = "sql/README.md";
 const MAPPING: &str = "crates/jobforge-core/src/error.rs";
+const SERVER: &str = "crates/jobforge-server/src/problem.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let raised = raised_codes(tree);
     let pages: Vec<&str> = tree.under(PAGES).filter_map(|(path, _)| page_code(path)).collect();
     let mapped: Option<Vec<&str>> = tree.get(MAPPING).map(|text| codes(text).map(|(_, code)| code).collect());
     let listed: Option<Vec<&str>> = tree.get(TABLE).map(table_codes);
+    let own: Vec<(usize, &str)> = tree.get(SERVER).map(|text| codes(text).collect()).unwrap_or_default();
     let mut found = Vec::new();
     for (code, (path, line)) in &raised {
         let mut complain = |message: String| found.push(Violation::at(RULE, (path, *line), message));
@@ -30,9 +33,19 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
             complain(format!("{code} is unknown to {MAPPING}"));
         }
     }
-    // A code may also be raised by Rust alone, and is then known to the mapping.
+    let mut told = Vec::new();
+    for (at, code) in &own {
+        if !pages.contains(code) && !told.contains(code) {
+            told.push(*code);
+            let line = line_of(tree.get(SERVER).unwrap_or_default(), *at);
+            found.push(Violation::at(RULE, (SERVER, line), format!("{code} has no page {PAGES}{code}.md")));
+        }
+    }
+    // A code may also be raised by Rust alone, and is then known to the mapping or to the server.
     let known = |code: &str| {
-        raised.contains_key(code) || mapped.as_ref().is_some_and(|mapped| mapped.contains(&code))
+        raised.contains_key(code)
+            || mapped.as_ref().is_some_and(|mapped| mapped.contains(&code))
+            || own.iter().any(|(_, given)| *given == code)
     };
     let orphans = pages.iter().filter(|code| (!raised.is_empty() || mapped.is_some()) && !known(code));
     found.extend(orphans.map(|code| {
@@ -99,6 +112,16 @@ mod tests {
                 "sql/functions/a.sql:2: [error-code] JF004 has no row in a table of sql/README.md",
                 "sql/functions/a.sql:2: [error-code] JF004 is unknown to crates/jobforge-core/src/error.rs",
             ]
+        );
+    }
+
+    #[test]
+    fn a_code_of_the_server_needs_its_page() {
+        let given = (SERVER, "\nerror => \"JF101\",\nother => \"JF102\", // JF102");
+        let files = [RAISE, ("docs/errors/JF004.md", ""), ("docs/errors/JF101.md", ""), given];
+        assert_eq!(
+            complaints(check, &files),
+            ["crates/jobforge-server/src/problem.rs:3: [error-code] JF102 has no page docs/errors/JF102.md"]
         );
     }
 

@@ -108,7 +108,7 @@ impl KeyScope {
         }
     }
 
-    fn read(operation: &'static str, columns: &mut Columns<'_>) -> Result<KeyScope, Error> {
+    pub(super) fn read(operation: &'static str, columns: &mut Columns<'_>) -> Result<KeyScope, Error> {
         let role = Role::read(operation, columns.take()?)?;
         let tenant = columns.take()?;
         KeyScope::of(role, tenant)

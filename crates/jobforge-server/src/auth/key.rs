@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::Timestamp;
@@ -12,16 +12,14 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
 use super::Identity;
+use super::memory::Memory;
+use super::rate::Peer;
 use crate::app::App;
 use crate::problem::Problem;
 
 /// What every key begins with.
 pub const PREFIX: &str = "jf_";
 
-/// How long a look-up is believed; a revocation is to be felt within 5 s, even where no notification is heard.
-const FRESH: Duration = Duration::from_secs(3);
-/// The most keys remembered.
-const MOST: usize = 10_000;
 /// Characters of an id and of a secret, and which.
 const ID: (usize, &[u8]) = (12, b"0123456789abcdefghijklmnopqrstuvwxyz");
 const SECRET: (usize, &[u8]) = (43, b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
@@ -54,10 +52,7 @@ impl KeyText {
     /// A key from its text, if it has a key's form.
     pub fn parse(text: &str) -> Option<KeyText> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
-        let sound = |part: &str, (length, letters): (usize, &[u8])| {
-            part.len() == length && part.bytes().all(|c| letters.contains(&c))
-        };
-        (sound(id, ID) && sound(secret, SECRET)).then(|| KeyText::of(id, secret))
+        (is_of(id, ID) && is_of(secret, SECRET)).then(|| KeyText::of(id, secret))
     }
 
     /// The whole key.
@@ -67,71 +62,81 @@ impl KeyText {
 }
 
 /// What is known of keys right now.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Keys {
-    known: Mutex<HashMap<String, (FoundKey, Instant)>>,
+    known: Memory<String, FoundKey>,
     used: Mutex<HashMap<String, Timestamp>>,
 }
 
 impl Keys {
+    /// Keys whose look-ups are believed for this long.
+    pub(crate) fn new(fresh: Duration) -> Keys {
+        Keys { known: Memory::new(fresh), used: Mutex::default() }
+    }
+
     /// Who bears this key. Wrong, unknown, revoked and expired keys are refused with the same words.
-    pub(crate) async fn identify(&self, app: &App, text: &str) -> Result<Identity, Problem> {
+    pub(crate) async fn identify(&self, app: &App, peer: Peer, text: &str) -> Result<Identity, Problem> {
         let given = KeyText::parse(text).ok_or_else(Problem::unauthenticated)?;
-        let stored = match self.remembered(&given.id) {
+        let stored = match self.known.get(&given.id) {
             Some(stored) => stored,
-            None => self.look_up(app, &given.id).await?.ok_or_else(Problem::unauthenticated)?,
+            None => self.look_up(app, peer, &given.id).await?.ok_or_else(Problem::unauthenticated)?,
         };
-        let now = Timestamp::now();
         // By the database's clock when it was looked up, by ours since.
-        let expired = stored.expired || stored.expires_at.is_some_and(|end| end <= now);
+        let expired = stored.expired || stored.expires_at.is_some_and(|end| end <= Timestamp::now());
         let equal = verify_slices_are_equal(&stored.secret_sha256, &given.secret_sha256).is_ok();
         if !equal || expired || stored.revoked {
             return Err(Problem::unauthenticated());
         }
-        lock(&self.used).insert(given.id.clone(), now);
+        self.note_use(&given.id);
         Ok(Identity { scope: stored.scope, credential: format!("key {PREFIX}{}", given.id) })
     }
 
     /// Forgets a key: it was revoked.
     pub(crate) fn forget(&self, id: &str) {
-        lock(&self.known).remove(id);
+        self.known.forget(|known, _| known == id);
     }
 
     /// Forgets all: revocations may have been missed.
     pub(crate) fn forget_all(&self) {
-        lock(&self.known).clear();
+        self.known.forget(|_, _| true);
+    }
+
+    /// Notes that a key is in use now.
+    pub(crate) fn note_use(&self, id: &str) {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), Timestamp::now());
     }
 
     /// The keys used since the last call, and when.
     pub(crate) fn take_used(&self) -> Vec<(String, Timestamp)> {
-        std::mem::take(&mut *lock(&self.used)).into_iter().collect()
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *used).into_iter().collect()
     }
 
-    fn remembered(&self, id: &str) -> Option<FoundKey> {
-        let known = lock(&self.known);
-        known.get(id).filter(|(_, at)| at.elapsed() < FRESH).map(|(key, _)| key.clone())
-    }
-
-    async fn look_up(&self, app: &App, id: &str) -> Result<Option<FoundKey>, Problem> {
-        let asked = Instant::now();
+    async fn look_up(&self, app: &App, peer: Peer, id: &str) -> Result<Option<FoundKey>, Problem> {
+        app.rates.admit(peer)?;
+        let asked = self.known.ask();
         let client = app.db.operator().await?;
         let answer = rpc::find_api_key(&*client, id).await;
         let found = client.done(answer)?;
-        let mut known = lock(&self.known);
         if let Some(key) = &found {
-            if known.len() >= MOST {
-                known.retain(|_, (_, at)| at.elapsed() < FRESH);
-            }
-            if known.len() < MOST {
-                known.insert(id.to_owned(), (key.clone(), asked));
-            }
+            self.known.keep(asked, id.to_owned(), key.clone());
         }
         Ok(found)
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Random characters worth 256 bits: what nobody guesses.
+pub(crate) fn random_secret() -> String {
+    random_text(SECRET)
+}
+
+/// Whether a text could be such a secret.
+pub(crate) fn is_secret(text: &str) -> bool {
+    is_of(text, SECRET)
+}
+
+fn is_of(text: &str, (length, letters): (usize, &[u8])) -> bool {
+    text.len() == length && text.bytes().all(|c| letters.contains(&c))
 }
 
 fn random_text((length, letters): (usize, &[u8])) -> String {

@@ -1,15 +1,29 @@
 //! Who calls, what that role may do, and for which tenant.
 //!
 //! - `role.rs`: what each of the five roles may
-//! - `key.rs`: API keys: their form, and the cache that knows of a revocation within seconds
+//! - `key.rs`: API keys: their form, and who bears one
+//! - `token.rs`, `jwks.rs`: tokens of an identity provider, and its keys
+//! - `session.rs`, `origin.rs`: the web page's cookie, and what a foreign page cannot do with it
+//! - `bootstrap.rs`: the first key
+//! - `memory.rs`: what was looked up, believed for seconds, so that a revocation is felt
+//! - `rate.rs`: how many requests of a credential, how many refused ones of an address
 //! - `scope.rs`: what a route asks for: a right, and a tenant where there is one
 
+pub(crate) mod bootstrap;
+mod jwks;
 pub mod key;
+mod memory;
+pub(crate) mod origin;
+pub(crate) mod rate;
 mod role;
 mod scope;
+pub(crate) mod session;
+pub(crate) mod token;
 
+pub use jwks::{FetchJwks, Fetching};
 pub use role::{Right, may};
-pub(crate) use scope::{Administer, Enqueue, Look, Operate, Read, Super, System, Tenant, Work};
+pub(crate) use scope::{Administer, Anybody, Enqueue, Look, Operate, Read, Super, System, Tenant, Work};
+pub use token::{TokenAlgorithm, TokenConfig, TokenKeys};
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
@@ -17,7 +31,9 @@ use jobforge_core::{Actor, KeyScope, Role};
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::problem::Problem;
+use crate::problem::{ErrorCode, Problem};
+use rate::Peer;
+use session::SessionId;
 
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,17 +62,52 @@ impl Identity {
     }
 }
 
-/// Who makes this request. Kept with the request, so that it is found out once.
+/// Who makes this request. Kept with the request, so that it is found out, and counted, once.
 pub(crate) async fn identify(parts: &mut Parts, app: &App) -> Result<Identity, Problem> {
     if let Some(known) = parts.extensions.get::<Identity>() {
         return Ok(known.clone());
     }
-    let identity = match bearer(&parts.headers)? {
-        Some(token) if token.starts_with(key::PREFIX) => app.keys.identify(app, token).await?,
-        Some(_) | None => return Err(Problem::unauthenticated()),
-    };
+    // Who shows nothing guesses nothing, and is not counted.
+    if !parts.headers.contains_key(header::AUTHORIZATION) && !session::has_cookie(parts) {
+        return Err(Problem::unauthenticated());
+    }
+    let identity = admitted(app, Peer::of(parts), find_out(parts, app).await)?;
     parts.extensions.insert(identity.clone());
     Ok(identity)
+}
+
+/// Who bears this key, where it is not the request's header that shows it.
+pub(crate) async fn identify_key(parts: &Parts, app: &App, key: &str) -> Result<Identity, Problem> {
+    let peer = Peer::of(parts);
+    admitted(app, peer, app.keys.identify(app, peer, key).await)
+}
+
+/// Counts what was found out.
+fn admitted(app: &App, peer: Peer, found: Result<Identity, Problem>) -> Result<Identity, Problem> {
+    if found.as_ref().is_err_and(|problem| problem.code() == ErrorCode::Unauthenticated) {
+        app.rates.note_refused(peer);
+    }
+    let identity = found?;
+    app.rates.take(&identity.credential)?;
+    Ok(identity)
+}
+
+/// A header before a cookie: a header that is wrong is not made good by a cookie.
+async fn find_out(parts: &Parts, app: &App) -> Result<Identity, Problem> {
+    let peer = Peer::of(parts);
+    match (bearer(&parts.headers)?, &app.tokens) {
+        (Some(text), _) if text.starts_with(key::PREFIX) => app.keys.identify(app, peer, text).await,
+        (Some(text), Some(tokens)) => {
+            app.rates.admit(peer)?;
+            tokens.identify(text).await
+        }
+        (Some(_), None) => Err(Problem::unauthenticated()),
+        (None, _) => {
+            let id = SessionId::of(parts).ok_or_else(Problem::unauthenticated)?;
+            origin::require_own_page(parts)?;
+            app.sessions.identify(app, peer, &id).await
+        }
+    }
 }
 
 /// The token of an `Authorization: Bearer` header, if there is such a header.

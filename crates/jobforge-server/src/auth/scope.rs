@@ -39,7 +39,6 @@ needs!(Look, Read, Enqueue, Operate, Administer, Work, Super);
 /// A caller that has the right, and the tenant it acts for.
 pub(crate) struct Tenant<R> {
     pub(crate) id: Uuid,
-    pub(crate) identity: Identity,
     pub(crate) actor: Actor,
     right: PhantomData<fn() -> R>,
 }
@@ -49,6 +48,12 @@ pub(crate) struct System<R> {
     pub(crate) identity: Identity,
     pub(crate) actor: Actor,
     right: PhantomData<fn() -> R>,
+}
+
+/// A caller with whatever rights it has.
+pub(crate) struct Anybody {
+    pub(crate) identity: Identity,
+    pub(crate) actor: Actor,
 }
 
 impl<R: Needs> FromRequestParts<Arc<App>> for Tenant<R> {
@@ -72,7 +77,7 @@ impl<R: Needs> FromRequestParts<Arc<App>> for Tenant<R> {
                 return Err(Problem::malformed("tenant_missing", detail));
             }
         };
-        Ok(Tenant { id, identity, actor, right })
+        Ok(Tenant { id, actor, right })
     }
 }
 
@@ -80,14 +85,22 @@ impl<R: Needs> FromRequestParts<Arc<App>> for System<R> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<System<R>, Problem> {
-        let identity = identify(parts, app).await?;
+        let Anybody { identity, actor } = Anybody::from_request_parts(parts, app).await?;
         if !may(identity.role(), R::RIGHT) {
             let detail = format!("the role {} may not do this", identity.role());
             return Err(Problem::forbidden("role_insufficient", detail));
         }
-        let request_id = parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
-        let actor = identity.actor(&request_id);
         Ok(System { identity, actor, right: PhantomData })
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Anybody {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Anybody, Problem> {
+        let identity = identify(parts, app).await?;
+        let actor = identity.actor(RequestId::of(parts));
+        Ok(Anybody { identity, actor })
     }
 }
 

@@ -134,7 +134,12 @@ impl World {
 
     /// One request as it is.
     pub(crate) async fn request(&self, request: Request<Body>) -> Answer {
-        let response = self.router.clone().oneshot(request).await.unwrap();
+        World::ask(&self.router, request).await
+    }
+
+    /// One request to some server.
+    pub(crate) async fn ask(router: &Router, request: Request<Body>) -> Answer {
+        let response = router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap().to_vec();
         Answer { status: parts.status, headers: parts.headers, bytes }

@@ -6,3 +6,4 @@
 mod audit;
 mod keys;
 mod looks;
+mod sessions;

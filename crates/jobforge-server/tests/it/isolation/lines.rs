@@ -32,6 +32,10 @@ const fn line(route: &'static str, probe: Probe) -> Line {
 pub(crate) const LINES: &[Line] = &[
     line("GET /health/live", Probe::Nobodys),
     line("GET /health/ready", Probe::Nobodys),
+    line("POST /bootstrap", Probe::Nobodys),
+    line("POST /session", Probe::Nobodys),
+    line("GET /session", Probe::Own(None)),
+    line("DELETE /session", Probe::Own(None)),
     line("GET /jobs", Probe::Own(None)),
     line("POST /jobs", Probe::Own(Some(|_| json!({ "type": "test.noop" })))),
     line("GET /jobs/{id}", Probe::Foreign(None)),

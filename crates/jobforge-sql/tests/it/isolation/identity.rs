@@ -13,6 +13,8 @@ use crate::schema::{APP, NOOP, ONLY_A, OPERATOR, TENANT_A, TENANT_B};
 probes![
     keys_are_made_found_used_and_revoked,
     nobody_selects_keys,
+    sessions_begin_are_found_and_end,
+    a_bound_operator_has_only_its_tenants_sessions,
     the_hash_is_told_by_one_function,
     a_key_of_another_tenant_is_not_revoked,
     a_bound_operator_has_only_its_tenants_keys,
@@ -75,11 +77,58 @@ async fn keys_are_made_found_used_and_revoked(site: &Site) -> Verdict {
 async fn nobody_selects_keys(site: &Site) -> Verdict {
     works("make", make(site, "probehidden0", TENANT_A).await)?;
     for (login, client) in site.logins() {
-        for sql in ["select from jobforge.api_keys", "select secret_sha256 from jobforge.api_keys"] {
+        for sql in [
+            "select from jobforge.api_keys",
+            "select secret_sha256 from jobforge.api_keys",
+            "select from jobforge.sessions",
+        ] {
             refused(&format!("{login}: {sql}"), client.query(sql, &[]).await, &[DENIED])?;
         }
     }
     Ok(())
+}
+
+async fn begin(site: &Site, id: &str, key: &str) -> Result<bool, Error> {
+    let sql = "select jobforge.create_session(sha256($1::text::bytea), $2) > jobforge.clock()";
+    site.operator.query_one(sql, &[&id, &key]).await.map(|row| row.get(0))
+}
+
+async fn session(site: &Site, id: &str) -> Result<Option<Uuid>, String> {
+    let sql = "select tenant_id from jobforge.find_session(sha256($1::text::bytea))";
+    Ok(works("find_session", site.operator.query_opt(sql, &[&id]).await)?.and_then(|row| row.get(0)))
+}
+
+async fn end(site: &Site, id: &str) -> Result<bool, String> {
+    let sql = "select jobforge.end_session(sha256($1::text::bytea))";
+    Ok(works("end_session", site.operator.query_one(sql, &[&id]).await)?.get(0))
+}
+
+async fn sessions_begin_are_found_and_end(site: &Site) -> Verdict {
+    works("make", make(site, "probesession", TENANT_A).await)?;
+    for id in ["ended", "revoked"] {
+        same("begun", works("create_session", begin(site, id, "probesession").await)?, true)?;
+        same("whose", session(site, id).await?, Some(TENANT_A))?;
+    }
+    same("ended", (end(site, "ended").await?, end(site, "ended").await?), (true, false))?;
+    same("after its end", session(site, "ended").await?, None)?;
+    works("revoke", revoke(site, "probesession", None).await)?;
+    same("after its key", session(site, "revoked").await?, None)?;
+    refused("of a revoked key", begin(site, "late", "probesession").await, &["JF007 api_key_unknown"])
+}
+
+async fn a_bound_operator_has_only_its_tenants_sessions(site: &Site) -> Verdict {
+    for (id, tenant) in [("probesessna0", TENANT_A), ("probesessnb0", TENANT_B)] {
+        works("make", make(site, id, tenant).await)?;
+        works("create_session", begin(site, id, id).await)?;
+    }
+    bound(site, async {
+        same("found of A", session(site, "probesessna0").await?, Some(TENANT_A))?;
+        same("found of B", session(site, "probesessnb0").await?, None)?;
+        same("ended of B", end(site, "probesessnb0").await?, false)?;
+        refused("begun of B", begin(site, "other", "probesessnb0").await, &["JF007 api_key_unknown"])
+    })
+    .await?;
+    same("B's session", session(site, "probesessnb0").await?, Some(TENANT_B))
 }
 
 /// Whatever else an operator can ask, and what is written down beside.

@@ -16,9 +16,11 @@ const TENANTS: [Rule; 2] = [
     ("select * from jobforge.list_audit($1, 'queue', '7')", "audit_log", "audit_log_subject", 1000),
 ];
 
-const OPERATORS: [Rule; 3] = [
+const OPERATORS: [Rule; 5] = [
     ("select * from jobforge.list_system_audit(p_limit => 10)", "audit_log", "audit_log_age", 1000),
     ("select * from jobforge.find_api_key('000000000007')", "api_keys", "api_keys_pk", 1),
+    ("select * from jobforge.find_session(sha256('7'))", "sessions", "sessions_pk", 1),
+    ("select * from jobforge.find_session(sha256('7'))", "api_keys", "api_keys_pk", 1),
     ("select * from jobforge.list_api_keys(p_limit => 10)", "api_keys", "api_keys_pk", 10),
 ];
 
@@ -71,6 +73,9 @@ async fn keys_deeds_and_waiters_are_found_by_their_indexes() {
     let keys = "insert into jobforge.api_keys (id, secret_sha256, role, created_at, created_by)
         select lpad(n::text, 12, '0'), sha256('x'), 'worker', now(), 'nobody' from generate_series(1, 5000) as n";
     admin.batch_execute(keys).await.expect("make keys");
+    let sessions = "insert into jobforge.sessions (id_sha256, key_id, created_at, expires_at)
+        select sha256(n::text::bytea), lpad(n::text, 12, '0'), now(), 'infinity' from generate_series(1, 5000) as n";
+    admin.batch_execute(sessions).await.expect("make sessions");
     hold(&db, "never analysed").await;
     admin.batch_execute("analyze").await.expect("analyze");
     hold(&db, "analysed").await;

@@ -1,0 +1,79 @@
+//! What goes on between requests: hearing of revoked keys, noting which were used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jobforge_core::listen::Listener;
+use jobforge_core::{Error, rpc};
+
+use crate::app::App;
+
+/// How long after a lost connection the next one is tried.
+const RECONNECT: Duration = Duration::from_secs(1);
+/// How often uses are noted.
+const NOTE: Duration = Duration::from_secs(5);
+
+/// Begins; ends with the app.
+pub(crate) fn start(app: &Arc<App>) {
+    let (hearing, noting) = (app.clone(), app.clone());
+    tokio::spawn(async move {
+        tokio::select! {
+            () = hear(&hearing) => {}
+            () = hearing.stopped() => {}
+        }
+    });
+    tokio::spawn(async move {
+        tokio::select! {
+            () = note(&noting) => {}
+            () = noting.stopped() => {}
+        }
+    });
+}
+
+/// Notes when keys were used last, all since the last time at once. What cannot be noted is lost: it is a hint.
+pub(crate) async fn note_uses(app: &App) {
+    let used = app.keys.take_used();
+    if used.is_empty() {
+        return;
+    }
+    let Ok(client) = app.db.operator().await else { return };
+    let answer = rpc::touch_api_keys(&*client, &used).await;
+    if let Err(error) = client.settle(answer) {
+        tracing::warn!(error = &error as &dyn std::error::Error, "the use of keys is not noted");
+    }
+}
+
+async fn note(app: &App) {
+    loop {
+        tokio::time::sleep(NOTE).await;
+        note_uses(app).await;
+        app.tidy();
+    }
+}
+
+async fn hear(app: &App) {
+    loop {
+        if let Err(error) = hear_until_lost(app).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "revoked keys are not heard of at once");
+        }
+        forget_all(app);
+        tokio::time::sleep(RECONNECT).await;
+    }
+}
+
+async fn hear_until_lost(app: &App) -> Result<(), Error> {
+    let url = app.config.direct_url.as_ref().unwrap_or(&app.config.operator_url);
+    let mut listener = Listener::connect(url, &[rpc::KEYS_CHANNEL]).await?;
+    // What was revoked before is not heard any more.
+    forget_all(app);
+    loop {
+        let heard = listener.next().await?;
+        app.keys.forget(&heard.payload);
+        app.sessions.forget(&heard.payload);
+    }
+}
+
+fn forget_all(app: &App) {
+    app.keys.forget_all();
+    app.sessions.forget_all();
+}
