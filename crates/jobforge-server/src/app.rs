@@ -39,7 +39,7 @@ impl fmt::Debug for App {
 impl App {
     pub(crate) fn new(config: ServerConfig) -> Result<App, Error> {
         let db = Arc::new(Db::new(&config)?);
-        let enqueues = Enqueues::start(db.clone(), config.call_timeout);
+        let enqueues = Enqueues::start(db.clone(), &config);
         let (ending, stop) = (CancellationToken::new(), CancellationToken::new());
         Ok(App { config, db, enqueues, rules: Rules::default(), keys: Keys::default(), ending, stop })
     }

@@ -2,4 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
 mod jobs;
+mod openapi;
 mod world;
