@@ -70,11 +70,11 @@ impl Modify for Common {
     }
 }
 
-/// A name that no other operation has, for generated clients: the tag and the verb.
+/// A name that no other operation has, for generated clients: the verb and, unless it says so itself, of what.
 fn name(operation: &Operation) -> String {
     let verb = operation.operation_id.as_deref().unwrap_or_default();
     match operation.tags.as_deref() {
-        Some([tag, ..]) if !verb.starts_with(tag.as_str()) => format!("{tag}_{verb}"),
+        Some([tag, ..]) if !verb.contains('_') => format!("{verb}_{}", tag.replace(' ', "_")),
         _ => verb.to_owned(),
     }
 }
