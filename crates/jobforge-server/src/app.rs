@@ -66,7 +66,7 @@ impl fmt::Debug for App {
 impl App {
     pub(crate) fn new(config: ServerConfig, tokens: Option<Tokens>) -> Result<App, Error> {
         let db = Arc::new(Db::new(&config)?);
-        let enqueues = Enqueues::start(db.clone(), config.call_timeout);
+        let enqueues = Enqueues::start(db.clone(), &config);
         let (ending, stop) = (CancellationToken::new(), CancellationToken::new());
         let waiters = Waiters::start(db.clone(), &config, ending.clone());
         let reports = Reports::start(db.clone());
