@@ -37,21 +37,28 @@ begin
        and (select g.tenant_id is null from jobforge.logins g where g.role_name = session_user::text)
      for key share) as lease,
     exists (select from jobforge.jobs f where f.status = 'queued' and not f.ready and f.run_at <= v_now) as due,
-    exists (select from jobforge.jobs j where j.queue = any (p_queues) and j.type = any (p_types) and j.ready
-            and (j.deaths >= 2 or (j.priority < 10 and not j.keyed))) as apart,
     exists (select from jobforge.pauses)
       or exists (select from jobforge.tenants t where t.max_in_flight is not null or t.rate_per_second is not null)
       or exists (select from jobforge.definitions d where d.key = any (p_types)
-                 and (d.max_in_flight is not null or d.rate_per_second is not null))
-      or exists (select from jobforge.jobs j where j.queue = any (p_queues) and j.type = any (p_types) and j.ready
-                 and j.deaths < 2 and j.keyed) as held,
-    array(select j.ctid from jobforge.jobs j where j.queue = any (p_queues) and j.type = any (p_types) and j.ready
-            and j.deaths < 2 and j.priority >= 10 and not j.keyed
+                 and (d.max_in_flight is not null or d.rate_per_second is not null)) as held,
+    -- Where they are; null for one that stands apart or has a key. Only equality is sure to go by the index: of two arrays
+    -- the second may become a filter.
+    array(select w.place from unnest(p_types) as y(type)
+          cross join lateral (
+            (select null::tid as place from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready
+               and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1)
+            union all
+            (select null from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready and j.deaths < 2
+               and j.keyed limit 1)
+            union all
+            (select j.ctid from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready
+               and j.deaths < 2 and j.priority >= 10 and not j.keyed limit v_few)) as w
           limit v_few) as ready
   into v_look;
 
   -- The one job of an idle system is taken at once: there is nobody to share with.
-  if cardinality(v_look.ready) < least(v_few, 2) and not (v_look.due or v_look.apart or v_look.held) and (v_look.lease).id is not null then
+  if cardinality(v_look.ready) < least(v_few, 2) and array_position(v_look.ready, null) is null and not v_look.due
+    and not v_look.held and (v_look.lease).id is not null then
     if v_look.ready[1] is not null then
       v_claim := nextval('jobforge.claim_numbers');
       update jobforge.jobs j
@@ -74,8 +81,8 @@ begin
       end if;
     end if;
     return next row(p_lease_id, (v_look.lease).expires_at, false, null, null, null, null, null, null, null, null, null, null,
-      null, null, null, null, null, null, coalesce(v_job.tenant_id, (p_cursor ->> 'turn')::uuid), v_look.ready[1] is not null and v_job.id is null,
-      false, (p_cursor ->> 'owed')::integer, null)::jobforge.claimed;
+      null, null, null, null, null, null, coalesce(v_job.tenant_id, (p_cursor ->> 'turn')::uuid),
+      v_look.ready[1] is not null and v_job.id is null, false, (p_cursor ->> 'owed')::integer, null)::jobforge.claimed;
     return;
   end if;
 
@@ -83,6 +90,7 @@ begin
     v_session jobforge.leases;
     v_lease jobforge.leases;
     v_timeouts integer[];
+    v_apart boolean;
     v_gated boolean;
     v_gate jobforge.claim_gate := row(p_queues, p_types, '{}', false, false, false, '{}');
     v_marks jobforge.claim_mark[];
@@ -105,8 +113,14 @@ begin
     end if;
     select
       array(select (select d.timeout_seconds from jobforge.definitions d where d.key = y.type) from unnest(p_types) as y(type)),
+      exists (select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
+              cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
+                                  and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1) as a),
       v_look.held or exists (select from jobforge.tenants t where t.weight <> 1)
-    into v_timeouts, v_gated;
+        or exists (select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
+                   cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
+                                       and j.deaths < 2 and j.keyed limit 1) as k)
+    into v_timeouts, v_apart, v_gated;
     v_turn.at := (p_cursor ->> 'turn')::uuid;
     v_turn.owed := (p_cursor ->> 'owed')::integer;
     -- A worker of one tenant has few rows to walk, and its sweep would be of no use to the others.
@@ -119,7 +133,7 @@ begin
     if v_look.due then
       perform jobforge.promote(v_now, 1000);
     end if;
-    if v_look.due or v_look.apart then
+    if v_look.due or v_apart then
       v_stage := 'suspect';
     elsif cardinality(v_look.ready) < v_few and not v_gated and v_session.tenant_id is null then
       v_stage := 'few'; -- all of it can be had
