@@ -147,7 +147,9 @@ async fn an_unregistered_worker_is_refused(site: &Site) -> Verdict {
     let forget = format!("delete from jobforge.logins where role_name = '{WORKER_A}'");
     works("forget the login", site.admin.batch_execute(&forget).await)?;
     let found = async {
-        let [own, _] = site.held_in("bound_unknown").await?;
+        let [own, foreign] = site.held_in("bound_unknown").await?;
+        let onto = ClaimOptions { lease_id: Some(foreign.lease_id), ..in_queue("bound_unknown") };
+        refused("claim", claim_with(&site.worker_a, "w1", 10, onto).await, &["JF009 login_not_bound"])?;
         for report in Report::ALL {
             refused(
                 &format!("{report:?}"),

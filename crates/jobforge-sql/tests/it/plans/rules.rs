@@ -145,7 +145,10 @@ pub(crate) async fn few_jobs_are_taken_at_once(faults: &mut Faults, db: &TestDb)
 
     // One job alone, on a lease that is there, takes a look and an update.
     let whose = tenant(0);
-    app.run(&format!("select jobforge.enqueue_job('{whose}', '{NOOP}', p_queue => 'few')")).await;
+    app.run(&format!(
+        "set app.tenant_id = '{whose}'; select jobforge.enqueue_job('{whose}', '{NOOP}', p_queue => 'few')"
+    ))
+    .await;
     let one = "select * from jobforge.claim_jobs('w1', '{few,another}', $1, 20, $2) where id is not null";
     let lease: Uuid = seen.rows[0].get("lease_id");
     let seen = worker.call(one, &[&[NOOP, OTHER].as_slice(), &lease]).await;
