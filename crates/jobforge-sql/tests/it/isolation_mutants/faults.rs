@@ -287,6 +287,13 @@ pub(crate) const FENCES: &[Mutant] = &[
         caught_by: &["an_expired_lease_is_refused_before_the_reaper_came"],
     },
     Mutant {
+        name: "a claim of one job goes onto an expired lease",
+        file: "20_claim.sql",
+        from: "where l.id = p_lease_id and l.expires_at > v_now and",
+        to: "where l.id = p_lease_id and",
+        caught_by: &["an_expired_lease_is_refused_before_the_reaper_came"],
+    },
+    Mutant {
         name: "failing does not compare the fence",
         file: "50_fail.sql",
         from: "k.id = r.id and k.fence = r.fence",
@@ -414,6 +421,20 @@ pub(crate) const LOGINS: &[Mutant] = &[
         caught_by: &["it_cannot_claim_onto_a_trusted_lease"],
     },
     Mutant {
+        name: "any worker may claim one job onto any lease",
+        file: "20_claim.sql",
+        from: "and (select g.tenant_id is null from jobforge.logins g where g.role_name = session_user::text)",
+        to: "",
+        caught_by: &["it_cannot_claim_onto_a_trusted_lease", "an_unregistered_worker_is_refused"],
+    },
+    Mutant {
+        name: "one job of another tenant comes onto a bound lease",
+        file: "20_claim.sql",
+        from: "l.expires_at > v_now and l.tenant_id is null",
+        to: "l.expires_at > v_now",
+        caught_by: &["onto_its_lease_comes_no_other_tenants_job"],
+    },
+    Mutant {
         name: "a bound worker takes everybody's turn",
         file: "22_turns.sql",
         from: "if p_bound is not null then",
@@ -423,8 +444,8 @@ pub(crate) const LOGINS: &[Mutant] = &[
     Mutant {
         name: "a bound worker takes all that is ready where that is little",
         file: "20_claim.sql",
-        from: "elsif v_session.tenant_id is null then",
-        to: "else",
+        from: "and not v_gated and v_session.tenant_id is null then",
+        to: "and not v_gated then",
         caught_by: &["of_few_jobs_it_claims_its_tenants"],
     },
     Mutant {
