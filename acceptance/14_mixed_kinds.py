@@ -26,8 +26,7 @@ env.set = {{ STORY = "{world.dir.name}" }}
     server = Http(seconds=0.2)
     world.dev("--no-demo")
     for kind in SHARES:
-        # Each kill may hit the same job; none of them is to be taken for a killer.
-        world.answer("definitions", "set", kind, "--max-deaths", 100)
+        world.answer("definitions", "set", kind)
     for first in range(0, JOBS, BATCH):
         world.sql(world.url(APP), enqueue(first, server.url), tenant=TENANT)
     figure("jobs of each kind", ", ".join(f"{kind} {JOBS * share // 50}" for kind, share in SHARES.items()))
@@ -47,7 +46,8 @@ env.set = {{ STORY = "{world.dir.name}" }}
     survivor.send_signal(signal.SIGTERM)
     for process in (kills.victim, survivor):
         check("a worker that was not killed stops in order", process.wait(timeout=60) == 0)
-    outcome(world, took)
+    deaths = outcome(world, took)
+    figure("deaths counted per kill", f"{deaths / kills.count:.1f}")
     check(f"kills, at least {KILLS}", kills.count >= KILLS, kills.count)
     figure("    processes of commands at those moments", kills.seen)
     figure("    seconds until the last of them was gone, at most", f"{kills.slowest:.2f}")
@@ -115,13 +115,15 @@ def outcome(world, took):
     check("jobs left, failures", left == "0" and all(row[6] == "0" for row in rows), "0, 0")
     for kind, _, _, _, deaths, reruns, _ in rows:
         figure(f"    {kind}: deaths counted, attempts beyond the first", f"{deaths}, {reruns}")
-    check("kills were felt: deaths counted", sum(int(row[4]) for row in rows) > 0, sum(int(row[4]) for row in rows))
+    deaths = sum(int(row[4]) for row in rows)
+    check("kills were felt: deaths counted", deaths > 0, deaths)
     # Payloads and results are no columns of the tenant's login.
     wrong = world.value(world.superuser(), f"""select count(*) from jobforge.job_history where queue = '{QUEUE}' and (
         type = 'demo.echo' and result is distinct from payload
         or type = 'connector.qr.generate' and result->>'text' is distinct from payload->>'text'
         or type = 'connector.http.request' and (result->>'status') is distinct from '200')""")
     check("results that are not their payload's", wrong == "0", wrong)
+    return deaths
 
 
 def resident(pid):

@@ -73,16 +73,37 @@ language plpgsql stable
 as $$
 declare
   v_login record;
+  -- Empty where an earlier transaction of the session had set it: that is as good as not set.
+  v_narrowed text := nullif(current_setting('app.bound_tenant', true), '');
 begin
   select l.tenant_id, true as known into v_login from jobforge.logins l where l.role_name = session_user::text;
   if v_login.known is null then
     perform jobforge.refuse('JF009', 'login_not_bound', format('login %s is not registered', session_user));
   end if;
+  if v_narrowed is not null then
+    return jobforge.narrowed_tenant(v_login.tenant_id, v_narrowed);
+  end if;
   return v_login.tenant_id;
 end
 $$;
 comment on function jobforge.login_tenant() is
-  'The tenant a worker''s login is bound to; null for a trusted one; an unknown login is refused.';
+  'The tenant a worker''s login is bound to; null for a trusted one; an unknown login is refused. A trusted login that serves '
+  'others narrows itself to the tenant in app.bound_tenant, for a transaction.';
+
+create or replace function jobforge.narrowed_tenant(p_login_tenant_id uuid, p_narrowed text) returns uuid
+language plpgsql immutable
+as $$
+begin
+  if p_narrowed !~ '^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$' then
+    perform jobforge.refuse('JF009', 'bound_tenant_malformed', 'app.bound_tenant is no UUID');
+  elsif p_login_tenant_id <> p_narrowed::uuid then
+    perform jobforge.refuse('JF009', 'tenant_mismatch', 'app.bound_tenant is not the tenant of this login');
+  end if;
+  return p_narrowed::uuid;
+end
+$$;
+comment on function jobforge.narrowed_tenant(uuid, text) is
+  'The tenant that app.bound_tenant narrows a login to: never another than its own, and never all.';
 
 create or replace function jobforge.require_operator() returns void
 language plpgsql stable

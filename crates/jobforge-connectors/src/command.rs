@@ -6,11 +6,12 @@
 //!
 //! - `file.rs`, `fields.rs`: the file, checked as a whole; `argv.rs`, `environment.rs`, `verdict.rs`: its parts
 //! - `handler.rs`: one attempt, from the payload to the outcome; `run.rs`: the worker's end of it
-//! - `directory.rs`: what is left of a private directory
+//! - `directory.rs`: the directories made for an attempt; `rehearsal.rs`: whether attempts can be kept apart here
 //! - `output.rs`, `tails.rs`: what the program prints
 //! - `order.rs`: what worker and supervisor say to each other
 //! - `supervise.rs`: the supervisor, a process for each command; `launch.rs`: from its fork to the program;
-//!   `namespace.rs`: a process namespace where the kernel allows one; `tree.rs`: finding and killing
+//!   `namespace.rs`: a process namespace where the kernel allows one; `view.rs`: what it sees of the file system;
+//!   `tree.rs`: finding and killing
 
 mod argv;
 mod directory;
@@ -20,6 +21,7 @@ mod file;
 mod handler;
 mod order;
 mod output;
+mod rehearsal;
 mod run;
 mod tails;
 mod verdict;
@@ -31,6 +33,8 @@ mod namespace;
 #[cfg(target_os = "linux")]
 mod supervise;
 mod tree;
+#[cfg(target_os = "linux")]
+mod view;
 
 pub use environment::{SecretSource, WorkerEnvironment};
 pub use fields::Problem;

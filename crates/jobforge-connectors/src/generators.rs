@@ -1,6 +1,6 @@
 //! The connectors that make something out of a payload and reach nothing but the database.
 
-use jobforge_worker::{HandlerError, WorkerBuilder};
+use jobforge_worker::WorkerBuilder;
 
 use crate::{qr, report};
 
@@ -8,9 +8,4 @@ use crate::{qr, report};
 #[must_use]
 pub fn register_generators(builder: WorkerBuilder) -> WorkerBuilder {
     builder.handle(report::TYPE, report::generate).handle(qr::TYPE, qr::generate)
-}
-
-/// A failure that no retry mends.
-pub(crate) fn permanent(error: impl std::error::Error + Send + Sync + 'static) -> HandlerError {
-    HandlerError::from(error).permanent()
 }

@@ -17,6 +17,7 @@ pub mod webhook;
 
 mod answer;
 mod catalogue;
+mod failure;
 mod generators;
 mod outgoing;
 mod retry_after;

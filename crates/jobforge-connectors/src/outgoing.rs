@@ -13,6 +13,7 @@ use url::Url;
 
 use crate::configs::{ConnectorConfigs, Settings};
 use crate::egress::{EgressError, UrlFault};
+use crate::failure::permanent;
 
 /// What marks a word of a header's value as the name of a secret.
 const REFERENCE: &str = "secret:";
@@ -41,11 +42,6 @@ pub(crate) struct Shared {
     /// Headers of every request.
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
-}
-
-/// A failure that no retry mends.
-pub(crate) fn permanent(message: impl Into<String>) -> HandlerError {
-    HandlerError::new(message).permanent()
 }
 
 /// The config that a payload names.

@@ -71,11 +71,27 @@ impl Listener {
     /// Whether this listener hears what it says to itself within a second.
     pub async fn test(&mut self) -> Result<bool, Error> {
         let nonce = Uuid::new_v4().to_string();
+        self.say(&nonce).await?;
+        self.hears(&nonce).await
+    }
+
+    /// Whether this listener hears within a second what another session says: behind a pooler one hears, at times, itself
+    /// and nobody else.
+    pub async fn test_from(&mut self, url: &str) -> Result<bool, Error> {
+        let nonce = Uuid::new_v4().to_string();
+        Listener::connect(url, &[]).await?.say(&nonce).await?;
+        self.hears(&nonce).await
+    }
+
+    async fn say(&mut self, nonce: &str) -> Result<(), Error> {
         let params: [(&(dyn ToSql + Sync), Type); 2] = [(&TEST, Type::TEXT), (&nonce, Type::TEXT)];
         let say = self.client.execute_typed("select pg_notify($1, $2)", &params);
-        self.ear.drive(say).await.map_err(|error| Error::call(OPERATION, error))?;
+        self.ear.drive(say).await.map(drop).map_err(|error| Error::call(OPERATION, error))
+    }
+
+    async fn hears(&mut self, nonce: &str) -> Result<bool, Error> {
         let mut others = VecDeque::new();
-        let answer = timeout(TEST_PATIENCE, self.hear_own(&nonce, &mut others)).await;
+        let answer = timeout(TEST_PATIENCE, self.hear_own(nonce, &mut others)).await;
         others.append(&mut self.ear.heard);
         self.ear.heard = others;
         match answer {

@@ -19,11 +19,14 @@ use crate::auth::key::Keys;
 use crate::auth::rate::Rates;
 use crate::auth::session::Sessions;
 use crate::auth::token::Tokens;
+use crate::bulks::Bulks;
 use crate::config::ServerConfig;
 use crate::db::Db;
-use crate::gather::Enqueues;
+use crate::gather::{Enqueues, Reports};
 use crate::problem::Problem;
 use crate::rules::Rules;
+use crate::waiters::Waiters;
+use crate::wake::Wakes;
 
 /// Who acts for a tenant is noted once in this time.
 const NOTED: Duration = Duration::from_secs(60);
@@ -36,6 +39,8 @@ pub(crate) struct App {
     pub(crate) config: ServerConfig,
     pub(crate) db: Arc<Db>,
     pub(crate) enqueues: Enqueues,
+    pub(crate) reports: Reports,
+    pub(crate) wakes: Wakes,
     pub(crate) rules: Rules,
     pub(crate) keys: Keys,
     pub(crate) sessions: Sessions,
@@ -44,6 +49,8 @@ pub(crate) struct App {
     pub(crate) rates: Rates,
     /// What was noted lately of those who name a tenant.
     named: Mutex<HashMap<Named, Instant>>,
+    pub(crate) waiters: Waiters,
+    pub(crate) bulks: Bulks,
     /// Long polls and streams end.
     pub(crate) ending: CancellationToken,
     /// Everything ends, whatever is under way.
@@ -61,14 +68,22 @@ impl App {
         let db = Arc::new(Db::new(&config)?);
         let enqueues = Enqueues::start(db.clone(), config.call_timeout);
         let (ending, stop) = (CancellationToken::new(), CancellationToken::new());
+        let waiters = Waiters::start(db.clone(), &config, ending.clone());
+        let reports = Reports::start(db.clone());
+        let ear = config.worker_url.as_ref().map(|url| config.direct_url.as_ref().unwrap_or(url).clone());
+        let wakes = Wakes::start(ear, db.clone(), ending.clone());
         Ok(App {
+            rules: Rules::default(),
             keys: Keys::new(config.credential_memory),
             sessions: Sessions::new(config.credential_memory),
             rates: Rates::new(config.rates),
             bootstrap: Bootstrap::default(),
-            rules: Rules::default(),
             named: Mutex::default(),
             tokens,
+            waiters,
+            bulks: Bulks::default(),
+            reports,
+            wakes,
             config,
             db,
             enqueues,

@@ -1,8 +1,11 @@
 //! What a server is told before it starts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::auth::TokenConfig;
+use crate::sealer::Sealer;
+use crate::tick::Tick;
 
 /// The settings of one server. A library reads no environment: whoever starts it fills this in.
 #[derive(Clone, Debug)]
@@ -30,10 +33,16 @@ pub struct ServerConfig {
     /// How long a credential that was looked up is believed without asking again; less than five seconds, so that a
     /// revocation is felt in time where no notification is heard.
     pub credential_memory: Duration,
+    /// What runs due jobs when a request asks for it, in development alone.
+    pub tick: Option<Arc<dyn Tick>>,
+    /// The most requests that wait for jobs to end, up to 10,000; one tenant may have half of them.
+    pub waiters: usize,
     /// The names under which browsers may reach this server; an address is one always, and so is `localhost`.
     pub hosts: Vec<String>,
     /// How many requests are taken.
     pub rates: RateLimits,
+    /// Who seals connectors' secrets. Without, a secret given in clear is refused.
+    pub sealer: Option<Arc<dyn Sealer>>,
     /// What a connection may take.
     pub connection: ConnectionLimits,
 }
@@ -75,8 +84,11 @@ impl ServerConfig {
             development: false,
             tokens: None,
             credential_memory: Duration::from_secs(3),
+            tick: None,
+            waiters: 5_000,
             hosts: Vec::new(),
             rates: RateLimits { per_credential: 5_000, refused_per_address: 20 },
+            sealer: None,
             connection: ConnectionLimits {
                 head: Duration::from_secs(30),
                 body: Duration::from_secs(30),

@@ -20,6 +20,9 @@ use crate::problem::{ErrorCode, Problem};
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
 
+/// A JSON body that may be missing.
+pub(crate) struct BodyIfAny<T>(pub(crate) T);
+
 /// A body that says it is JSON, not read yet.
 pub(crate) struct Json(pub(crate) Bytes);
 
@@ -41,25 +44,26 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
     }
 }
 
+impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for BodyIfAny<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<BodyIfAny<T>, Problem> {
+        let told = require_json(&request);
+        let bytes = whole(request, app).await?;
+        if bytes.is_empty() {
+            return Ok(BodyIfAny(T::default()));
+        }
+        told?;
+        read_json(&bytes).map(BodyIfAny)
+    }
+}
+
 impl FromRequest<Arc<App>> for Json {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Json, Problem> {
-        if !is_json(request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok())) {
-            let detail = "the body must be JSON: Content-Type: application/json";
-            return Err(
-                Problem::malformed("content_type", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
-            );
-        }
-        // Before any of it is read, where it says how long it is.
-        if request.body().size_hint().lower() > app.config.max_body_bytes as u64 {
-            return Err(too_large());
-        }
-        match tokio::time::timeout(app.config.connection.body, Bytes::from_request(request, app)).await {
-            Ok(bytes) => bytes.map(Json).map_err(|error| unreadable(&error)),
-            Err(_) => Err(Problem::malformed("body_slow", "the body did not come in time")
-                .with_status(StatusCode::REQUEST_TIMEOUT)),
-        }
+        require_json(&request)?;
+        whole(request, app).await.map(Json)
     }
 }
 
@@ -67,6 +71,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Params<T>, Problem> {
+        // Postgres stores no NUL, and would fail the call with words of its own.
+        if parts.uri.query().is_some_and(|query| query.contains("%00")) {
+            return Err(Problem::malformed("query_malformed", "a parameter has a NUL character"));
+        }
         let query = Query::from_request_parts(parts, state).await;
         let refused =
             |error: QueryRejection| Problem::malformed("query_malformed", sentence(&error.body_text()));
@@ -108,6 +116,27 @@ pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem>
         let reason = if error.is_data() { "body_invalid" } else { "body_malformed" };
         Problem::malformed(reason, message).with_faults(vec![fault])
     })
+}
+
+/// A body from its beginning to its end.
+async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
+    // Before any of it is read, where it says how long it is.
+    if request.body().size_hint().lower() > app.config.max_body_bytes as u64 {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(app.config.connection.body, Bytes::from_request(request, app)).await {
+        Ok(bytes) => bytes.map_err(|error| unreadable(&error)),
+        Err(_) => Err(Problem::malformed("body_slow", "the body did not come in time")
+            .with_status(StatusCode::REQUEST_TIMEOUT)),
+    }
+}
+
+fn require_json(request: &Request) -> Result<(), Problem> {
+    if is_json(request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok())) {
+        return Ok(());
+    }
+    let detail = "the body must be JSON: Content-Type: application/json";
+    Err(Problem::malformed("content_type", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
 }
 
 fn unreadable(error: &BytesRejection) -> Problem {

@@ -3,7 +3,11 @@
 //! - `router.rs`: every route on one screen; `routes/`: one file per verb
 //! - `auth/`: who calls, what that role may, for which tenant
 //! - `gather/`: concurrent enqueues written together
+//! - `waiters.rs`: requests that wait for jobs, one question for all; `bulks.rs`: operations driven to their end
+//! - `gather/`: concurrent enqueues and workers' reports written together
+//! - `wake.rs`: long polls woken when there is work
 //! - `rules.rs`: the definitions' schemas, compiled once
+//! - `sealer.rs`: who seals secrets on their way to the database
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests
 //! - `guard.rs`, `serve.rs`, `stall.rs`, `json_bounds.rs`: what a caller may not do to the server
@@ -14,6 +18,8 @@
 
 mod app;
 pub mod auth;
+mod bulks;
+mod change;
 mod config;
 mod cursor;
 mod db;
@@ -26,11 +32,17 @@ mod problem;
 mod router;
 mod routes;
 mod rules;
+mod sealer;
 mod serve;
 mod stall;
+mod tick;
 mod upkeep;
+mod waiters;
+mod wake;
 
 pub use config::{ConnectionLimits, RateLimits, ServerConfig};
 pub use openapi::document;
 pub use problem::{ErrorCode, Problem};
+pub use sealer::{SealError, SealPlace, Sealer};
 pub use serve::{Server, ServerHandle, StartError};
+pub use tick::{Tick, TickError, Ticked};

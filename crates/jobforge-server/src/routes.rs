@@ -1,10 +1,15 @@
 //! What each route does, one file per verb.
 
+pub(crate) mod admin;
 pub(crate) mod bootstrap;
+pub(crate) mod bulk;
+pub(crate) mod dead_letters;
 pub(crate) mod errors;
 pub(crate) mod health;
 pub(crate) mod jobs;
+pub(crate) mod series;
 pub(crate) mod session;
+pub(crate) mod worker;
 
 use axum::http::StatusCode;
 

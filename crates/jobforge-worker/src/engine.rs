@@ -91,7 +91,7 @@ impl Engine {
             registration,
             holdings: Holdings::default(),
             buffer: Buffer::new(),
-            pace: Pace::default(),
+            pace: Pace::new(config.slots),
             counters: Counters::default(),
             notes,
             desk: Desk::new(&config),

@@ -44,6 +44,7 @@ mod job;
 mod journal;
 mod link;
 mod listener;
+mod narrow;
 mod notes;
 mod outcome;
 mod pace;

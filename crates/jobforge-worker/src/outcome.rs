@@ -91,6 +91,11 @@ impl HandlerError {
         }
     }
 
+    /// The same of an error with its causes, as `?` makes one; for errors whose type is not known.
+    pub fn of(error: &(dyn Error + 'static)) -> HandlerError {
+        HandlerError::new(told(error))
+    }
+
     /// No retry mends this.
     #[must_use]
     pub fn permanent(self) -> HandlerError {
@@ -125,7 +130,7 @@ impl fmt::Display for HandlerError {
 /// Not itself an `Error`, which is what makes this blanket conversion possible.
 impl<E: Error + Send + Sync + 'static> From<E> for HandlerError {
     fn from(error: E) -> HandlerError {
-        HandlerError::new(told(&error))
+        HandlerError::of(&error)
     }
 }
 

@@ -8,11 +8,13 @@ use futures_util::future::join;
 use jiff::Timestamp;
 use jobforge_core::connect::Backoff;
 use jobforge_core::{ClaimRequest, Claimed, ClaimedJob, Code, Cursor, Error, rpc};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::engine::{Engine, Phase};
 use crate::job::{Job, Lease, Life};
 use crate::link::{Link, told, within};
+use crate::narrow::{narrow, watch};
 use crate::sleep::Sleep;
 use crate::stats::Counters;
 
@@ -40,6 +42,8 @@ pub(crate) struct Claimer {
     new_lease: Option<uuid::Uuid>,
     /// How many jobs of the next lease may have started without having been reported.
     window: usize,
+    /// Looks after a lease with a wide window.
+    watching: JoinSet<()>,
     /// The connection on which the worker registered.
     registered_on: u64,
     /// The claim as it was prepared on the connection of that number, unless that failed.
@@ -78,6 +82,7 @@ impl Claimer {
             lease: None,
             new_lease: None,
             window,
+            watching: JoinSet::new(),
             registered_on: 0,
             prepared: None,
             prepared_on: 0,
@@ -93,6 +98,7 @@ impl Claimer {
     pub(crate) async fn run(mut self) -> Claimer {
         while self.engine.phase() == Phase::Running && self.budget != Some(0) {
             self.engine.note_round();
+            self.fit_window();
             let limit = self.room();
             if limit == 0 {
                 self.wait_for_room().await;
@@ -259,7 +265,12 @@ impl Claimer {
         let good_until = sent + self.engine.config.lease();
         // With nothing but a suspect the database made no lease beside the suspect's own.
         if self.lease.is_none() && claimed.jobs.iter().any(|job| job.lease_id == claimed.lease_id) {
-            self.lease = Some(Arc::new(Lease::new(claimed.lease_id, self.window, good_until)));
+            let lease = Arc::new(Lease::new(claimed.lease_id, self.window, good_until));
+            self.watching.abort_all();
+            if lease.window > self.engine.config.tight_window() && self.budget.is_none() {
+                self.watching.spawn(watch(self.engine.clone(), lease.clone()));
+            }
+            self.lease = Some(lease);
         }
         let on = |job: &ClaimedJob| match &self.lease {
             Some(lease) if lease.id == job.lease_id => lease.clone(),
@@ -294,14 +305,9 @@ impl Claimer {
     /// The lease to put new jobs on, if it has enough life before it. One without jobs is not renewed: it is
     /// left to end, and the database makes a new one.
     fn usable_lease(&mut self) -> Option<uuid::Uuid> {
+        self.fit_window();
         let config = &self.engine.config;
-        let quick = self.engine.pace.is_quick(self.window == config.window());
-        self.window = if quick { config.window() } else { config.tight_window() };
         let lease = self.lease.as_ref()?;
-        if lease.window != self.window {
-            lease.retire();
-            self.engine.report_now.notify_one();
-        }
         let holds_jobs = self.engine.holdings.holds_jobs(lease);
         let lasts = lease.good_until() > Instant::now() + config.heartbeat_interval() + config.margin();
         if lease.life() == Life::Live && !lease.is_retiring() && (holds_jobs || lasts) {
@@ -312,6 +318,23 @@ impl Claimer {
         }
         self.lease = None;
         None
+    }
+
+    /// Takes the pace into account: the window of the next lease, and whether the one there is may take more jobs.
+    fn fit_window(&mut self) {
+        let config = &self.engine.config;
+        let quick = self.engine.pace.is_quick(self.window == config.window(), Instant::now());
+        self.window = if quick { config.window() } else { config.tight_window() };
+        match &self.lease {
+            Some(lease) if lease.is_retiring() => {}
+            // What a budget has counted is not given back: others would have to be claimed in its place.
+            Some(lease) if lease.window > self.window && self.budget.is_none() => narrow(&self.engine, lease),
+            Some(lease) if lease.window != self.window => {
+                lease.retire();
+                self.engine.report_now.notify_one();
+            }
+            _ => {}
+        }
     }
 
     /// What a claim's error means for the lease. Without an answer there may be jobs on it that this worker

@@ -44,8 +44,8 @@ pub(crate) async fn supervise(parts: Parts) {
     let mut reporter = JoinSet::new();
     reporter.spawn(Reporter::new(engine.clone(), inboxes).run());
     let mut slots = JoinSet::new();
-    for _ in 0..engine.config.slots {
-        slots.spawn(slot(engine.clone()));
+    for number in 0..engine.config.slots {
+        slots.spawn(slot(engine.clone(), number));
     }
     let mut hints = hints(&engine);
     let mut claiming = JoinSet::new();
@@ -76,18 +76,19 @@ fn hints(engine: &Arc<Engine>) -> JoinSet<()> {
 }
 
 /// One slot: runs one job after the other.
-async fn slot(engine: Arc<Engine>) {
+async fn slot(engine: Arc<Engine>, number: usize) {
     while let Some(job) = engine.buffer.take().await {
         engine.counters.running.fetch_add(1, Ordering::Relaxed);
         let began = Instant::now();
         job.begin(began);
+        engine.pace.begin(number, began);
         engine.journal.started(&job);
         // A handler's panic is caught where it runs; this is for the destructors of one that was dropped.
         let ending =
             AssertUnwindSafe(execute(&engine, &job, began)).catch_unwind().await.unwrap_or(Ending::Release);
         let took = began.elapsed();
         job.end(took);
-        engine.pace.note(took);
+        engine.pace.end(number, took);
         engine.counters.running.fetch_sub(1, Ordering::Relaxed);
         engine.finish(Finished { job, ending, started: true });
         // Jobs that end at once must not keep the claims and reports from their share of the thread.

@@ -15,17 +15,17 @@ use crate::failure::Usage;
 const HERE: &str = "commands.toml";
 
 /// What the worker's file names; nothing without a file.
-pub(crate) struct Programs(Option<CommandFile>);
+pub(crate) struct Programs(Option<Commands>);
 
 impl Programs {
     /// Reads the file, and prepares this process for being a worker with commands.
     pub(crate) fn load(file: Option<&Path>) -> Result<Programs> {
         let Some(path) = file else { return Ok(Programs(None)) };
-        let file = read(path).map_err(|problems| {
+        let commands = read(path).map_err(|problems| {
             let problems: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
             Usage::new(format!("the commands in {} cannot be used:\n{}", path.display(), problems.join("\n")))
         })?;
-        for warning in file.warnings() {
+        for warning in commands.warnings() {
             tracing::warn!(command = warning.path, "{}", warning.problem);
         }
         // A command of the same user must not find the database's password in this process's environment.
@@ -35,7 +35,11 @@ impl Programs {
         if killed > 0 {
             tracing::warn!(killed, "processes of commands whose worker is gone were killed");
         }
-        Ok(Programs(Some(file)))
+        let left = commands.remove_leftovers();
+        if left > 0 {
+            tracing::warn!(left, "directories of commands whose worker is gone were removed");
+        }
+        Ok(Programs(Some(commands)))
     }
 
     /// `./commands.toml`, if it is there.
@@ -46,13 +50,13 @@ impl Programs {
 
     /// A command that is told to stop needs its grace before its handler is dropped.
     pub(crate) fn heed(&self, config: WorkerConfig) -> WorkerConfig {
-        let Programs(Some(file)) = self else { return config };
-        WorkerConfig { stop_grace: config.stop_grace + file.longest_grace(), ..config }
+        let Programs(Some(commands)) = self else { return config };
+        WorkerConfig { stop_grace: config.stop_grace + commands.file().longest_grace(), ..config }
     }
 
     pub(crate) fn handle(&self, worker: WorkerBuilder) -> WorkerBuilder {
         match self {
-            Programs(Some(file)) => Commands::new(file.clone()).handle(worker),
+            Programs(Some(commands)) => commands.handle(worker),
             Programs(None) => worker,
         }
     }
@@ -60,17 +64,19 @@ impl Programs {
     /// Makes a definition of each key, so that a development server takes its jobs at once. What an earlier
     /// start or somebody else defined stays as it is.
     pub(crate) async fn define(&self, operator: &str) -> Result<()> {
-        let Programs(Some(file)) = self else { return Ok(()) };
+        let Programs(Some(commands)) = self else { return Ok(()) };
         let (client, connection) = connect(operator).await?;
         tokio::spawn(connection);
-        for key in file.keys() {
+        for key in commands.file().keys() {
             upsert_definition(&client, &Definition::new(key)).await?;
         }
         Ok(())
     }
 }
 
-/// The file of commands, or everything that is wrong with it.
-pub(crate) fn read(path: &Path) -> Result<CommandFile, Vec<Problem>> {
-    CommandFile::load(path, &WorkerEnvironment)
+/// The commands of a file, or everything that is wrong with it, or with having them here.
+pub(crate) fn read(path: &Path) -> Result<Commands, Vec<Problem>> {
+    let commands = Commands::new(CommandFile::load(path, &WorkerEnvironment)?);
+    let problems = commands.problems();
+    if problems.is_empty() { Ok(commands) } else { Err(problems) }
 }

@@ -47,7 +47,16 @@ const KEYWORDS: [&str; 32] = [
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut defined: BTreeMap<String, String> = BTreeMap::new();
+    let mut numbered: BTreeMap<&str, &str> = BTreeMap::new();
     for (path, text) in tree.under("sql/functions/").filter(|(path, _)| path.ends_with(".sql")) {
+        let number = number(path);
+        if let Some(other) = numbered.insert(number, path) {
+            found.push(Violation::in_file(
+                RULE,
+                path,
+                format!("the number {number} is also that of {other}"),
+            ));
+        }
         let statements = sql::statements(text);
         let commented: Vec<_> = statements.iter().filter_map(sql::Statement::comments_on).collect();
         for statement in &statements {
@@ -91,6 +100,12 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
+/// What a file's name begins with: the place at which it is applied.
+fn number(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.split('_').next().unwrap_or(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::complaints;
@@ -123,6 +138,16 @@ mod tests {
     fn a_name_defined_twice_fails() {
         let files = [("sql/functions/10_f.sql", GOOD), ("sql/functions/20_f.sql", GOOD)];
         assert!(complaints(check, &files)[0].contains("also in sql/functions/10_f.sql"));
+    }
+
+    #[test]
+    fn a_number_used_twice_fails() {
+        let other = GOOD.replace("jobforge.f", "jobforge.g");
+        let files = [("sql/functions/10_f.sql", GOOD), ("sql/functions/10_g.sql", &*other)];
+        assert_eq!(
+            complaints(check, &files),
+            ["sql/functions/10_g.sql: [sql-function] the number 10 is also that of sql/functions/10_f.sql"]
+        );
     }
 
     #[test]

@@ -44,6 +44,16 @@ pub struct Command {
     pub(super) limits: Limits,
     pub(super) output_bytes: u64,
     pub(super) exit_codes: ExitCodes,
+    /// Whether it has directories of its own for temporary files, where commands are kept apart.
+    pub(super) private_tmp: bool,
+    pub(super) isolation: Isolation,
+}
+
+/// Whether a command may run where commands cannot be kept apart from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Isolation {
+    Auto,
+    Required,
 }
 
 /// What the program reads.
@@ -82,7 +92,7 @@ impl CommandFile {
         let choices =
             [("auto", Namespaces::Auto), ("require", Namespaces::Require), ("off", Namespaces::Off)];
         let namespaces = fields.choice("namespaces", &choices).unwrap_or_default();
-        let directory_root = absolute(&mut fields, "directory_root").unwrap_or_else(std::env::temp_dir);
+        let directory_root = directory_root(&mut fields).unwrap_or_else(std::env::temp_dir);
         let mut commands = BTreeMap::new();
         for (key, value) in fields.table("commands").unwrap_or_default() {
             let path = Fields::new("commands", Table::new(), &mut Vec::new()).at(&key);
@@ -94,7 +104,7 @@ impl CommandFile {
                 continue;
             };
             let mut inner = Fields::new(path, table, fields.problems());
-            let command = Command::read(&mut inner, secrets);
+            let command = Command::read(&mut inner, secrets, namespaces);
             inner.end();
             commands.extend(command.map(|command| (key, Arc::new(command))));
         }
@@ -139,7 +149,7 @@ impl CommandFile {
 }
 
 impl Command {
-    fn read(fields: &mut Fields<'_>, secrets: &dyn SecretSource) -> Option<Command> {
+    fn read(fields: &mut Fields<'_>, secrets: &dyn SecretSource, namespaces: Namespaces) -> Option<Command> {
         let program = program(fields);
         let args = fields.list("args").unwrap_or_default();
         let args = Arguments::read(&fields.at("args"), args, fields.problems());
@@ -156,6 +166,7 @@ impl Command {
             .within("limits", |limits| read_limits(limits, user))
             .unwrap_or((Limits::default(), OUTPUT_MB * MB));
         let exit_codes = fields.within("exit_codes", ExitCodes::read).unwrap_or_default();
+        let (private_tmp, isolation) = read_isolation(fields, namespaces);
         let program = program?;
         Some(Command {
             program,
@@ -170,6 +181,8 @@ impl Command {
             limits,
             output_bytes,
             exit_codes,
+            private_tmp,
+            isolation,
         })
     }
 }
@@ -193,13 +206,42 @@ fn read_limits(fields: &mut Fields<'_>, user: Option<UserIds>) -> (Limits, u64) 
     (limits, output)
 }
 
-fn absolute(fields: &mut Fields<'_>, name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(fields.text(name)?);
-    if !path.is_absolute() {
-        fields.problem(name, "must be an absolute path");
-        return None;
+fn read_isolation(fields: &mut Fields<'_>, namespaces: Namespaces) -> (bool, Isolation) {
+    const TMP: &str = "private_tmp";
+    const ISOLATION: &str = "isolation";
+    let private_tmp = fields.flag(TMP);
+    let choices = [("auto", Isolation::Auto), ("required", Isolation::Required)];
+    let isolation = fields.choice(ISOLATION, &choices);
+    match namespaces {
+        Namespaces::Off if private_tmp.is_some() => {
+            fields.problem(TMP, "has no effect while namespaces are off");
+        }
+        Namespaces::Off if isolation == Some(Isolation::Required) => {
+            fields.problem(ISOLATION, "cannot be had while namespaces are off");
+        }
+        Namespaces::Require if isolation == Some(Isolation::Auto) => {
+            fields.problem(ISOLATION, "has no effect while namespaces are required for all commands");
+        }
+        Namespaces::Auto | Namespaces::Off | Namespaces::Require => {}
     }
-    Some(path)
+    let general = if namespaces == Namespaces::Require { Isolation::Required } else { Isolation::Auto };
+    (private_tmp.unwrap_or(true), isolation.unwrap_or(general))
+}
+
+fn directory_root(fields: &mut Fields<'_>) -> Option<PathBuf> {
+    const NAME: &str = "directory_root";
+    let text = fields.text(NAME)?;
+    Some(existing_directory(fields, NAME, &text, "must be an absolute path"))
+}
+
+fn existing_directory(fields: &mut Fields<'_>, name: &str, text: &str, otherwise: &str) -> PathBuf {
+    let path = PathBuf::from(text);
+    if !path.is_absolute() {
+        fields.problem(name, otherwise);
+    } else if !path.is_dir() {
+        fields.problem(name, format!("{text} is no directory"));
+    }
+    path
 }
 
 fn program(fields: &mut Fields<'_>) -> Option<PathBuf> {
@@ -231,13 +273,7 @@ fn directory(fields: &mut Fields<'_>) -> Option<PathBuf> {
     if text == "private" {
         return None;
     }
-    let path = PathBuf::from(text);
-    if !path.is_absolute() {
-        fields.problem(NAME, "must be \"private\" or an absolute path");
-    } else if !path.is_dir() {
-        fields.problem(NAME, format!("{} is no directory", path.display()));
-    }
-    Some(path)
+    Some(existing_directory(fields, NAME, &text, "must be \"private\" or an absolute path"))
 }
 
 fn user(fields: &mut Fields<'_>) -> Option<UserIds> {

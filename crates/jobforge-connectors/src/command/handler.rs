@@ -1,7 +1,7 @@
 //! One attempt of a command: from the payload to the program, and from its end to the outcome.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jobforge_worker::{Context, HandlerError, HandlerResult, Outcome, ProgramExit, WorkerBuilder};
@@ -14,9 +14,13 @@ use uuid::Uuid;
 
 use super::argv::Facts;
 use super::directory;
-use super::file::{Command, CommandFile, ResultFrom, Stdin};
-use super::order::{Event, KILL, Namespaces, Order, Status, TERMINATE, WorkDirectory};
+use super::fields::Problem;
+use super::file::{Command, CommandFile, Isolation, ResultFrom, Stdin};
+use super::order::{
+    Apart, Event, KILL, Namespaces, Order, Status, TERMINATE, WorkDirectory, private_directory,
+};
 use super::output::{Output, Stream};
+use super::rehearsal::rehearse;
 use super::run::{Printed, Run};
 use super::tails::{Tail, TooLong};
 use super::tree;
@@ -35,23 +39,71 @@ const LOGGING: Duration = Duration::from_secs(5);
 pub struct Commands {
     file: CommandFile,
     supervisor: PathBuf,
+    /// Why commands cannot be kept apart here, once that was tried.
+    obstacle: OnceLock<Option<String>>,
 }
 
 impl Commands {
     /// The commands of a file, supervised by this very executable: its `main` must begin with
     /// [`supervise_if_asked`](super::supervise_if_asked).
     pub fn new(file: CommandFile) -> Commands {
-        Commands { file, supervisor: PathBuf::from("/proc/self/exe") }
+        Commands { file, supervisor: PathBuf::from("/proc/self/exe"), obstacle: OnceLock::new() }
     }
 
     /// Supervised by another executable that begins with `supervise_if_asked`, such as `jobforge-supervise`.
     #[must_use]
     pub fn supervised_by(self, executable: impl Into<PathBuf>) -> Commands {
-        Commands { supervisor: executable.into(), ..self }
+        Commands { supervisor: executable.into(), obstacle: OnceLock::new(), ..self }
+    }
+
+    /// What these commands are.
+    pub fn file(&self) -> &CommandFile {
+        &self.file
+    }
+
+    /// Why this worker cannot have these commands: those that must be kept apart, where that is not possible.
+    pub fn problems(&self) -> Vec<Problem> {
+        let Some(obstacle) = self.obstacle() else { return Vec::new() };
+        let required = self.file.commands().filter(|(_, command)| command.isolation == Isolation::Required);
+        let problem = format!("is required, and not possible here: {obstacle}");
+        required
+            .map(|(key, _)| Problem::new(format!("commands.{key:?}.isolation"), problem.clone()))
+            .collect()
+    }
+
+    /// What is allowed and still deserves a second look.
+    pub fn warnings(&self) -> Vec<Problem> {
+        let mut warnings = self.file.warnings();
+        if self.file.namespaces != Namespaces::Off {
+            warnings.extend(self.obstacle().map(|obstacle| {
+                let problem = "commands are not kept apart here, they share /tmp, and those of one user can reach \
+                               each other's directories";
+                Problem::new("namespaces", format!("{problem}: {obstacle}"))
+            }));
+        }
+        warnings
+    }
+
+    /// Removes what is left of commands whose worker and supervisor were killed together; for the start of a
+    /// worker. Tells of how many.
+    pub fn remove_leftovers(&self) -> usize {
+        directory::sweep(&directory::rooms(&self.file.directory_root))
+    }
+
+    /// Why commands cannot be kept apart here; found out by doing everything but starting a program.
+    fn obstacle(&self) -> Option<&str> {
+        let found = self.obstacle.get_or_init(|| match self.file.namespaces {
+            Namespaces::Off => Some("namespaces are off".to_owned()),
+            Namespaces::Auto | Namespaces::Require => {
+                rehearse(&self.supervisor, new_room(&self.file.directory_root, &new_run())).err()
+            }
+        });
+        found.as_deref()
     }
 
     /// Makes a handler of each command: its key is the job type.
     pub fn handle(&self, worker: WorkerBuilder) -> WorkerBuilder {
+        let obstacle: Option<Arc<str>> = self.obstacle().map(Into::into);
         self.file.commands().fold(worker, |worker, (key, command)| {
             let attempt = Attempt {
                 key: key.as_str().into(),
@@ -59,6 +111,7 @@ impl Commands {
                 supervisor: self.supervisor.as_path().into(),
                 directory_root: self.file.directory_root.as_path().into(),
                 namespaces: self.file.namespaces,
+                obstacle: obstacle.clone(),
             };
             worker.handle(key, move |context: Context, payload: Box<RawValue>| {
                 attempt.clone().run(context, payload)
@@ -75,6 +128,16 @@ struct Attempt {
     supervisor: Arc<Path>,
     directory_root: Arc<Path>,
     namespaces: Namespaces,
+    obstacle: Option<Arc<str>>,
+}
+
+/// A name for what belongs to one attempt.
+fn new_run() -> String {
+    Uuid::now_v7().simple().to_string()
+}
+
+fn new_room(directory_root: &Path, run: &str) -> PathBuf {
+    directory::rooms(directory_root).join(run)
 }
 
 /// Why a program was stopped.
@@ -102,25 +165,27 @@ enum Ran {
 impl Attempt {
     async fn run(self, context: Context, payload: Box<RawValue>) -> HandlerResult {
         self.command.variables.secrets().iter().for_each(|secret| context.add_secret(secret.expose_secret()));
-        let order = self.order(&context, &payload).map_err(|why| self.error(&why).permanent())?;
-        let mark = tree::mark(&Uuid::now_v7().simple().to_string());
-        let order = self.placed(order, &mark);
+        if let Some(obstacle) =
+            self.obstacle.as_ref().filter(|_| self.command.isolation == Isolation::Required)
+        {
+            return Err(self.error(&format!("its isolation is required, and not possible here: {obstacle}")));
+        }
+        let run = new_run();
+        let order = self.order(&context, &payload, &run).map_err(|why| self.error(&why).permanent())?;
         let started = Run::start(&self.supervisor, &self.key, &order).await;
-        let (mut run, printed) =
+        let (mut supervised, printed) =
             started.map_err(|error| self.error(&format!("cannot start its supervisor: {error}")))?;
         let mut reading = Reading::begin(printed, &self.command, &context);
         let mut pid = None;
-        let (ran, stopped) = self.attend(&mut run, &context, &reading.output, &mut pid).await;
+        let (ran, stopped) = self.attend(&mut supervised, &context, &reading.output, &mut pid).await;
         match ran {
-            Ran::Vanished | Ran::Unkillable => drop(run),
-            Ran::Refused { .. } | Ran::Ended(_) => run.end().await,
+            Ran::Vanished | Ran::Unkillable => drop(supervised),
+            Ran::Refused { .. } | Ran::Ended(_) => supervised.end().await,
         }
         if matches!(ran, Ran::Vanished) {
-            let killed = tree::sweep(&mark);
+            let killed = tree::sweep(&tree::mark(&run));
             tracing::warn!(command = &*self.key, killed, "the supervisor of a command died");
-            if let WorkDirectory::Private(path) = order.directory {
-                let _ = tokio::task::spawn_blocking(move || directory::remove(&path)).await;
-            }
+            let _ = tokio::task::spawn_blocking(move || directory::remove(&order.room)).await;
         }
         let (stdout, stderr) = reading.end().await;
         let last_words = stderr.last_line().map(<[u8]>::to_vec).unwrap_or_default();
@@ -138,35 +203,35 @@ impl Attempt {
     }
 
     /// What the program gets of the job, or why it gets nothing.
-    fn order(&self, context: &Context, payload: &RawValue) -> Result<Order, String> {
+    fn order(&self, context: &Context, payload: &RawValue, run: &str) -> Result<Order, String> {
         let value: Value = serde_json::from_str(payload.get()).map_err(|error| error.to_string())?;
         let command = &self.command;
+        let room = new_room(&self.directory_root, run);
+        let mut variables = command.variables.fill(&[
+            ("JOBFORGE_JOB_ID", context.job_id().to_string()),
+            ("JOBFORGE_TENANT_ID", context.tenant_id().to_string()),
+            ("JOBFORGE_ATTEMPT", context.attempt().to_string()),
+        ]);
+        variables.push((tree::MARK.to_owned(), tree::mark(run)));
+        if command.directory.is_none() {
+            let own = private_directory(&room).to_string_lossy().into_owned();
+            variables.push(("TMPDIR".to_owned(), own));
+        }
+        let apart = self.obstacle.is_none().then_some(Apart { private_tmp: command.private_tmp });
         Ok(Order {
             program: command.program.to_string_lossy().into_owned(),
             args: command.args.fill(Facts::of(context, &value))?,
-            variables: command.variables.fill(&[
-                ("JOBFORGE_JOB_ID", context.job_id().to_string()),
-                ("JOBFORGE_TENANT_ID", context.tenant_id().to_string()),
-                ("JOBFORGE_ATTEMPT", context.attempt().to_string()),
-            ]),
-            directory: WorkDirectory::Fixed(command.directory.clone().unwrap_or_default()),
+            variables,
+            directory: command.directory.clone().map_or(WorkDirectory::Private, WorkDirectory::Fixed),
+            room,
             stdin: (command.stdin == Stdin::Payload).then(|| payload.get().to_owned()),
             user: command.user,
             limits: command.limits,
-            namespaces: self.namespaces,
+            // What was possible at the start is not done without later.
+            namespaces: if apart.is_some() { Namespaces::Require } else { self.namespaces },
+            apart,
+            rehearsal: false,
         })
-    }
-
-    /// The order with its mark and, unless the file names one, a directory of its own.
-    fn placed(&self, mut order: Order, mark: &str) -> Order {
-        order.variables.push((tree::MARK.to_owned(), mark.to_owned()));
-        if self.command.directory.is_none() {
-            let run = mark.rsplit('.').next().unwrap_or(mark);
-            let path = self.directory_root.join(format!("jobforge-{run}"));
-            order.variables.push(("TMPDIR".to_owned(), path.to_string_lossy().into_owned()));
-            order.directory = WorkDirectory::Private(path);
-        }
-        order
     }
 
     /// Waits for the program's end, and ends it where it must: first with a request, then without one.

@@ -7,18 +7,18 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, open, readlinkat};
+use nix::fcntl::OFlag;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
-use nix::sys::stat::Mode;
 use nix::unistd::{
     ForkResult, Gid, Pid, Uid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fork, getppid, pipe2,
     setgroups, setresgid, setresuid, setsid,
 };
 
-use super::order::{Limits, Order, WorkDirectory};
+use super::order::{Limits, Order};
+use super::view::{self, View};
 
 /// What the program is started with, made ready before the fork.
 pub(super) struct Launch {
@@ -33,8 +33,8 @@ pub(super) struct Launch {
     limits: Limits,
     /// Whether the namespace sees to it that the program dies with its supervisor.
     contained: bool,
-    /// The `/proc` that the worker sees, for the number that the program has there.
-    outer: Option<OwnedFd>,
+    view: Option<View>,
+    rehearsal: bool,
 }
 
 /// The standard streams that the worker reads.
@@ -76,20 +76,19 @@ impl Launch {
         let text = |text: &str| CString::new(text).map_err(io::Error::other);
         let argv = std::iter::once(&order.program).chain(&order.args).map(|arg| text(arg));
         let variables = order.variables.iter().map(|(name, value)| text(&format!("{name}={value}")));
-        let (WorkDirectory::Private(directory) | WorkDirectory::Fixed(directory)) = &order.directory;
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         Ok(Launch {
             program: text(&order.program)?,
             argv: argv.collect::<Result<_, _>>()?,
             variables: variables.collect::<Result<_, _>>()?,
-            directory: directory.clone(),
+            directory: order.place(),
             stdin: stdin(order.stdin.as_deref())?,
             stdout: streams.stdout,
             stderr: streams.stderr,
             user: order.user.map(|user| (Uid::from_raw(user.uid), Gid::from_raw(user.gid))),
             limits: order.limits,
             contained,
-            outer: if contained { open("/proc", flags, Mode::empty()).ok() } else { None },
+            view: View::of(order),
+            rehearsal: order.rehearsal,
         })
     }
 
@@ -127,7 +126,8 @@ impl Launch {
     }
 
     fn become_program(self, supervisor: Pid, mut tell: File) -> ! {
-        let outer = self.outer.as_ref().and_then(|proc| readlinkat(proc, "self").ok());
+        // Until this process has a view of its own, `/proc` is the worker's and knows its number there.
+        let outer = std::fs::read_link("/proc/self").ok();
         let shown =
             outer.and_then(|link| link.to_str()?.parse().ok()).unwrap_or_else(|| Pid::this().as_raw());
         let _ = tell.write_all(&shown.to_le_bytes());
@@ -145,6 +145,7 @@ impl Launch {
             dup2_stdin(&self.stdin).map_err(step("cannot set standard input"))?;
             dup2_stdout(&self.stdout).map_err(step("cannot set standard output"))?;
             dup2_stderr(&self.stderr).map_err(step("cannot set standard error"))?;
+            self.look()?;
             self.limit().map_err(step("cannot set the limits"))?;
             if let Some((uid, gid)) = self.user {
                 setgroups(&[]).map_err(step("cannot drop the groups"))?;
@@ -165,9 +166,22 @@ impl Launch {
         if let Err((step, errno)) = before() {
             return (step.to_owned(), errno);
         }
+        if self.rehearsal {
+            std::process::exit(0);
+        }
         let error = self.limit_memory().and_then(|()| execve(&self.program, &self.argv, &self.variables));
         let Err(errno) = error;
         (format!("{PROGRAM}{}", self.program.to_string_lossy()), errno)
+    }
+
+    /// Changes what the program sees of processes and files.
+    fn look(&self) -> Result<(), (&'static str, Errno)> {
+        match &self.view {
+            Some(view) => view.enter()?,
+            None if self.contained => view::show_own_processes_if_allowed(),
+            None => {}
+        }
+        Ok(())
     }
 
     fn limit(&self) -> nix::Result<()> {

@@ -3,7 +3,7 @@
 //! Secrets travel here, and so neither in an argument nor in an environment that others could read.
 
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,18 +14,50 @@ pub(super) struct Order {
     pub(super) args: Vec<String>,
     pub(super) variables: Vec<(String, String)>,
     pub(super) directory: WorkDirectory,
+    /// What is made for this attempt is made in here, and removed with it. It lies beside those of others.
+    pub(super) room: PathBuf,
     pub(super) stdin: Option<String>,
     pub(super) user: Option<UserIds>,
     pub(super) limits: Limits,
     pub(super) namespaces: Namespaces,
+    /// How much of the file system it does not share; nothing where it sees it as everybody does.
+    pub(super) apart: Option<Apart>,
+    /// Whether to do everything but start the program, to see whether it would be possible.
+    pub(super) rehearsal: bool,
+}
+
+impl Order {
+    /// Where the program runs.
+    pub(super) fn place(&self) -> PathBuf {
+        match &self.directory {
+            WorkDirectory::Private => private_directory(&self.room),
+            WorkDirectory::Fixed(path) => path.clone(),
+        }
+    }
+
+    pub(super) fn has_own_tmp(&self) -> bool {
+        self.apart.is_some_and(|apart| apart.private_tmp)
+    }
+}
+
+/// Where in its room an attempt's private directory is.
+pub(super) fn private_directory(room: &Path) -> PathBuf {
+    room.join("work")
 }
 
 /// Where the program runs.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq, Eq)]
 pub(super) enum WorkDirectory {
-    /// Made for this attempt, closed to others, removed after it.
-    Private(PathBuf),
+    /// In its room: made for this attempt, closed to others, removed after it.
+    Private,
     Fixed(PathBuf),
+}
+
+/// A file system in which the rooms of others cannot be seen.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Apart {
+    /// Whether the directories for temporary files are its own too.
+    pub(super) private_tmp: bool,
 }
 
 /// As whom the program runs.
@@ -45,14 +77,14 @@ pub(super) struct Limits {
     pub(super) file_bytes: Option<u64>,
 }
 
-/// Whether commands run in a process namespace of their own, in which nothing can outlive them.
+/// Whether commands run in namespaces of their own: nothing can outlive them, and they do not see each other.
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Namespaces {
     /// Where the kernel allows it.
     #[default]
     Auto,
-    /// A command that cannot have one does not run.
+    /// A worker that cannot have them does not start.
     Require,
     /// Never.
     Off,

@@ -14,9 +14,9 @@ use super::order::{Event, MOST, Order, encode};
 
 /// The name under which the executable is started to be a supervisor.
 #[cfg(target_os = "linux")]
-use super::supervise::NAME;
+pub(super) use super::supervise::NAME;
 #[cfg(not(target_os = "linux"))]
-const NAME: &str = "jobforge: command";
+pub(super) const NAME: &str = "jobforge: command";
 
 /// A supervisor at work. Dropped, the socket closes, and the supervisor ends the program and itself.
 pub(super) struct Run {

@@ -9,10 +9,9 @@
 //! whoever loses his parent becomes its child, so it finds everybody by walking down from itself.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 
 use nix::errno::Errno;
@@ -21,12 +20,12 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Gid, Pid, Uid, chown, dup2_stderr, dup2_stdin, dup2_stdout, fork, setsid};
+use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork, setsid};
 
-use super::directory;
+use super::directory::Room;
 use super::launch::{Launch, Launched, Refusal, Streams};
 use super::namespace;
-use super::order::{Event, KILL, Namespaces, Order, Status, TERMINATE, WorkDirectory, receive, send};
+use super::order::{Event, KILL, Namespaces, Order, Status, TERMINATE, receive, send};
 use super::tree::descendants;
 
 /// The name under which the executable is started to be a supervisor.
@@ -57,14 +56,29 @@ fn supervise() -> io::Result<()> {
     dup2_stderr(&nothing)?;
     drop(nothing);
     let order: Order = receive(&mut control)?;
-    match contain(order.namespaces) {
-        Err(error) => refuse(&mut control, &Refusal::new("cannot have a process namespace", &error)),
-        Ok(true) => within_namespace(&order, control, streams),
+    // Before there is a namespace in which other users cannot be told apart.
+    let room = match Room::make(&order) {
+        Ok(room) => room,
+        Err((path, error)) => {
+            let step = format!("cannot make the directory {}", path.display());
+            return refuse(&mut control, &Refusal::new(&step, &error));
+        }
+    };
+    let ended = match contain(order.namespaces) {
+        Err(error) => refuse_and_remove(
+            &mut control,
+            room.as_ref(),
+            &Refusal::new("cannot have a process namespace", &error),
+        ),
+        Ok(true) => within_namespace(&order, room.as_ref(), control, streams),
         Ok(false) => {
             prctl::set_child_subreaper(true)?;
-            run(&order, control, streams, Reach::Descendants)
+            run(&order, room.as_ref(), control, streams, Reach::Descendants)
         }
-    }
+    };
+    // Also that of a supervisor in a namespace that was killed; most often there is nothing left.
+    remove(room.as_ref());
+    ended
 }
 
 /// How everything that the program started is found.
@@ -85,11 +99,16 @@ fn contain(wish: Namespaces) -> io::Result<bool> {
 }
 
 /// The namespace's first process supervises; this one only waits for it.
-fn within_namespace(order: &Order, control: UnixStream, streams: Streams) -> io::Result<()> {
+fn within_namespace(
+    order: &Order,
+    room: Option<&Room>,
+    control: UnixStream,
+    streams: Streams,
+) -> io::Result<()> {
     // SAFETY: this process has one thread, so the child may do whatever its parent might.
     #[allow(unsafe_code)]
     match unsafe { fork() }? {
-        ForkResult::Child => run(order, control, streams, Reach::Namespace),
+        ForkResult::Child => run(order, room, control, streams, Reach::Namespace),
         ForkResult::Parent { child } => {
             drop((control, streams));
             waitpid(child, None)?;
@@ -98,29 +117,24 @@ fn within_namespace(order: &Order, control: UnixStream, streams: Streams) -> io:
     }
 }
 
-fn run(order: &Order, mut control: UnixStream, streams: Streams, reach: Reach) -> io::Result<()> {
+fn run(
+    order: &Order,
+    room: Option<&Room>,
+    mut control: UnixStream,
+    streams: Streams,
+    reach: Reach,
+) -> io::Result<()> {
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
     children.thread_block()?;
     let signals = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    if let Err(refusal) = make_directory(order) {
-        return refuse(&mut control, &refusal);
-    }
     let launched = Launch::prepare(order, streams, reach == Reach::Namespace)
         .map_err(|error| Refusal::new("cannot prepare the program", &error))
-        .and_then(|launch| {
-            if reach == Reach::Namespace {
-                namespace::show_own_processes();
-            }
-            launch.start()
-        });
+        .and_then(Launch::start);
     // Others of this user must not read the secrets in this memory.
     let _ = prctl::set_dumpable(false);
     match launched {
-        Err(refusal) => {
-            remove_directory(order);
-            refuse(&mut control, &refusal)
-        }
+        Err(refusal) => refuse_and_remove(&mut control, room, &refusal),
         Ok(launched) => {
             let Launched { pid, shown } = launched;
             // A worker that is gone hears nothing; that it is gone the loop notices.
@@ -128,12 +142,18 @@ fn run(order: &Order, mut control: UnixStream, streams: Streams, reach: Reach) -
             let mut program = Program { pid, status: None, reach, signals };
             program.attend(&mut control)?;
             program.end_all()?;
-            remove_directory(order);
+            remove(room);
             let ended = program.status.unwrap_or(Status::Signal(Signal::SIGKILL as i32));
             let _ = send(&mut control, &Event::Ended(ended));
             Ok(())
         }
     }
+}
+
+/// The worker hears of it when nothing is left.
+fn refuse_and_remove(control: &mut UnixStream, room: Option<&Room>, refusal: &Refusal) -> io::Result<()> {
+    remove(room);
+    refuse(control, refusal)
 }
 
 fn refuse(control: &mut UnixStream, refusal: &Refusal) -> io::Result<()> {
@@ -222,22 +242,8 @@ impl Program {
     }
 }
 
-fn make_directory(order: &Order) -> Result<(), Refusal> {
-    let WorkDirectory::Private(path) = &order.directory else { return Ok(()) };
-    let fault =
-        |error: &io::Error| Refusal::new(&format!("cannot make the directory {}", path.display()), error);
-    DirBuilder::new().mode(0o700).create(path).map_err(|error| fault(&error))?;
-    if let Some(user) = order.user {
-        chown(path, Some(Uid::from_raw(user.uid)), Some(Gid::from_raw(user.gid)))
-            .map_err(|error| fault(&error.into()))?;
-    }
-    Ok(())
-}
-
-fn remove_directory(order: &Order) {
-    if let WorkDirectory::Private(path) = &order.directory {
-        directory::remove(path);
-    }
+fn remove(room: Option<&Room>) {
+    room.into_iter().for_each(Room::remove);
 }
 
 /// The worker may have been started with descriptors that it knows nothing of: none reaches the program.

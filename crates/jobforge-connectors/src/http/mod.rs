@@ -13,7 +13,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::answer::Answer;
 use crate::egress::{BodyEnd, Redirects, Request, Response};
-use crate::outgoing::{Shared, failed, find, permanent};
+use crate::failure::permanent;
+use crate::outgoing::{Shared, failed, find};
 use crate::retry_after::retry_after;
 use crate::tools::Tools;
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use content::{Field, Fields, Tagged};
 
-use crate::generators::permanent;
+use crate::failure::permanent;
 
 /// The job type.
 pub const TYPE: &str = "connector.qr.generate";

@@ -12,7 +12,7 @@ use jobforge_worker::{Context, HandlerError, HandlerResult, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::generators::permanent;
+use crate::failure::permanent;
 use table::Table;
 
 /// The job type.

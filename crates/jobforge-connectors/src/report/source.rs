@@ -7,7 +7,7 @@ use serde_json::value::to_raw_value;
 
 use super::table::{Cell, Table};
 use super::{Filled, GroupBy, ReportError, ReportRequest, Source};
-use crate::generators::permanent;
+use crate::failure::permanent;
 
 /// More jobs than this are not read for one report, nor for longer than this.
 const BOUNDS: CountBounds = CountBounds { limit: 100_000, budget_ms: 2000 };

@@ -19,7 +19,8 @@ use serde_json::value::RawValue;
 use crate::answer::Answer;
 use crate::configs::Settings;
 use crate::egress::{Redirects, Request};
-use crate::outgoing::{Shared, add_trace, failed, find, header_name, permanent};
+use crate::failure::permanent;
+use crate::outgoing::{Shared, add_trace, failed, find, header_name};
 use crate::retry_after::retry_after;
 use crate::tools::Tools;
 

@@ -1,5 +1,6 @@
 //! Commands as jobs, judged by what really happened: which processes live, which files are there.
 
+mod apart;
 mod bounds;
 mod ending;
 mod file;
@@ -38,10 +39,10 @@ struct Story {
 impl Story {
     /// A worker with these commands; `@DIR` stands for the story's directory.
     async fn begin(commands: &str) -> Story {
-        Story::begin_with(commands, |_| {}).await
+        Story::begin_with(commands, |_, _| {}).await
     }
 
-    async fn begin_with(commands: &str, change: impl FnOnce(&mut WorkerConfig)) -> Story {
+    async fn begin_with(commands: &str, change: impl FnOnce(&mut WorkerConfig, &TestDb)) -> Story {
         let db = TestDb::new().await;
         let (app, operator) = (db.as_app().await, db.as_operator().await);
         let dir = open_dir();
@@ -58,7 +59,7 @@ impl Story {
             stop_grace: file.longest_grace() + Duration::from_secs(20),
             ..WorkerConfig::default()
         };
-        change(&mut config);
+        change(&mut config, &db);
         let commands = Commands::new(file).supervised_by(env!("CARGO_BIN_EXE_jobforge-supervise"));
         let worker = commands.handle(Worker::builder(config)).build().unwrap().start().await.unwrap();
         Story { _db: db, app, operator, dir, worker }
@@ -146,4 +147,15 @@ fn is_root() -> bool {
 fn script(key: &str, script: &str, more: &str) -> String {
     let script = script.replace('{', "{{").replace('}', "}}");
     format!("[commands.\"{key}\"]\nprogram = \"/bin/sh\"\nargs = [\"-c\", '''{script}''']\n{more}\n")
+}
+
+/// The same for a script that uses the story's directory, which lies where everybody's temporary files do.
+fn sharing_script(key: &str, text: &str, more: &str) -> String {
+    script(key, text, &format!("private_tmp = false\n{more}"))
+}
+
+/// What is there of attempts that run, or left of those that did.
+fn rooms(directory_root: &Path) -> usize {
+    let rooms = directory_root.join(format!("jobforge-{}", nix::unistd::geteuid()));
+    fs::read_dir(rooms).map_or(0, Iterator::count)
 }

@@ -1,7 +1,7 @@
 //! For whom a call is made: the credential and the request that the audit log tells beside the login.
 
-use tokio_postgres::Client;
 use tokio_postgres::types::Type;
+use tokio_postgres::{Client, GenericClient};
 
 use super::wire::clean;
 use crate::error::Error;
@@ -22,31 +22,37 @@ pub struct Actor {
 /// ```
 ///
 /// Begin, actor, call and commit are sent at once, when this is first polled, and answered in one round trip; a
-/// transaction pooler keeps them on one connection. So `call` must be one call, made on this same client and not
-/// polled before; and nothing is left open where this is dropped: what was sent ends with its commit.
+/// transaction pooler keeps them on one connection. So `call` must be one call, or several joined, made on this same
+/// client and not polled before; and nothing is left open where this is dropped: what was sent ends with its commit.
+/// Of joined calls all are done or none.
 pub async fn as_actor<T>(
     client: &Client,
     actor: &Actor,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     const OPERATION: &str = "as_actor";
-    let (credential, request_id) = (clean(&actor.credential), actor.request_id.as_deref().map(clean));
-    let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
-        [(&credential, Type::TEXT), (&request_id, Type::TEXT)];
     // In this order: the first poll of each sends it.
     let (begun, named, answer, committed) = futures_util::future::join4(
         client.batch_execute("begin"),
-        client.query_typed(
-            "select set_config('app.actor', $1, true), set_config('app.request_id', coalesce($2, ''), true)",
-            &params,
-        ),
+        set_actor(client, actor),
         call,
         client.batch_execute("commit"),
     )
     .await;
     begun.map_err(|error| Error::call(OPERATION, error))?;
-    named.map_err(|error| Error::call(OPERATION, error))?;
+    named?;
     let answer = answer?;
     committed.map_err(|error| Error::call(OPERATION, error))?;
     Ok(answer)
+}
+
+/// Says for whom the rest of this transaction is; outside of one it says nothing.
+pub async fn set_actor<C: GenericClient>(c: &C, actor: &Actor) -> Result<(), Error> {
+    let sql =
+        "select set_config('app.actor', $1, true), set_config('app.request_id', coalesce($2, ''), true)";
+    let request_id = actor.request_id.as_deref().map(clean);
+    c.query_typed(sql, &[(&clean(&actor.credential), Type::TEXT), (&request_id, Type::TEXT)])
+        .await
+        .map_err(|error| Error::call("set_actor", error))?;
+    Ok(())
 }

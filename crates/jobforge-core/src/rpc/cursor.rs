@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::claim::{Claimed, ClaimedJob};
@@ -19,7 +19,7 @@ const MOST_MARKS: usize = 8;
 const FIRST_ORDINARY_PRIORITY: i16 = 10;
 
 /// What a claim hands to the next one.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cursor {
     turn: Option<Uuid>,
     owed: Option<i32>,
@@ -31,7 +31,7 @@ pub struct Cursor {
 }
 
 /// Jobs of this lane and priority up to `(run_at, id)` were taken.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Mark {
     #[serde(flatten)]
     lane: Lane,
@@ -39,7 +39,7 @@ struct Mark {
     id: Uuid,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Lane {
     queue: String,
     #[serde(rename = "type")]

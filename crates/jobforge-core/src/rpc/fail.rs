@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 use tokio_postgres::{GenericClient, Row};
 use uuid::Uuid;
@@ -16,7 +17,9 @@ use crate::error::Error;
 const MAX_RETRY_AFTER_MS: i64 = 365 * 86_400_000;
 
 /// What kind of end it was, which is all the worker has to say about a retry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Worth trying again.
     Retryable,
@@ -37,7 +40,9 @@ impl Class {
 }
 
 /// How the attempt is written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum AttemptEnd {
     /// It failed.
     Failed,
@@ -79,7 +84,8 @@ pub struct Failure {
 }
 
 /// What became of the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Failed {
     /// Whether the report was taken.
     pub verdict: Verdict,

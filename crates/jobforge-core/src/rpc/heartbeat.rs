@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use serde::Serialize;
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -12,7 +13,8 @@ use super::wire::Columns;
 use crate::error::Error;
 
 /// A beat's answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Beat {
     /// When the lease ends without another beat.
     pub expires_at: Timestamp,

@@ -55,7 +55,9 @@ impl<'a> FromSql<'a> for Locator {
 }
 
 /// What became of one row of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It was taken.
     Done,

@@ -1,5 +1,6 @@
 //! Log lines of a running attempt.
 
+use serde::Deserialize;
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -9,7 +10,9 @@ use super::wire::{Columns, clean};
 use crate::error::Error;
 
 /// How much a log line matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Level {
     /// For whoever looks for a fault.
     Debug,
@@ -34,7 +37,9 @@ impl Level {
 }
 
 /// One line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct LogLine {
     /// How much it matters.
     pub level: Level,

@@ -7,6 +7,7 @@
 mod actor;
 mod artifact;
 mod audit;
+mod bound;
 mod bulk;
 mod cancel;
 mod claim;
@@ -59,9 +60,10 @@ mod tenant;
 mod wire;
 mod worker;
 
-pub use actor::{Actor, as_actor};
+pub use actor::{Actor, as_actor, set_actor};
 pub use artifact::{announce_artifact, attach_artifact, hold_result};
 pub use audit::{AuditEntry, AuditFilter, AuditPage, Subject, list_audit, list_system_audit, record_audit};
+pub use bound::{Call, bound_to, together};
 pub use bulk::{
     Bulk, BulkFilter, BulkKind, BulkResult, ResultsOf, get_bulk, list_bulk_results, list_bulks, start_bulk,
     step_bulk, undo_bulk,
@@ -85,7 +87,9 @@ pub use cursor::Cursor;
 pub use dead_letters::{
     DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage, group_dead_letters, list_dead_letters,
 };
-pub use definition::{Definition, ListedDefinition, get_definition, list_definitions, upsert_definition};
+pub use definition::{
+    Definition, Expected, ListedDefinition, get_definition, list_definitions, upsert_definition,
+};
 pub use derive::{canonical, derive_dedupe_key};
 pub use enqueue::{enqueue_grouped, enqueue_grouped_within, enqueue_job, enqueue_jobs};
 pub use exit::{ProgramExit, report_exit};
@@ -127,5 +131,5 @@ pub use snooze::snooze_job;
 pub use stats::sample_stats;
 pub use summary::{Flow, QueueSummary, Summary, job_summary, queue_summary};
 pub use system::{SystemState, system_state};
-pub use tenant::{ListedTenant, Tenant, bind_login, list_tenants, upsert_tenant};
+pub use tenant::{ListedTenant, Tenant, bind_login, get_tenant, list_tenants, upsert_tenant};
 pub use worker::{Registration, Worker, list_workers, register_worker, stop_worker};

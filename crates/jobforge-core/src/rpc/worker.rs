@@ -6,8 +6,12 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{GenericClient, Row};
 
 use super::job::Payload;
+use super::payload;
 use super::wire::{Columns, Json};
-use crate::error::Error;
+use crate::error::{Code, Error};
+
+/// The most bytes of a worker's metadata.
+const MAX_METADATA: usize = 16 * 1024;
 
 /// A worker that makes itself known.
 #[derive(Clone, Debug)]
@@ -66,6 +70,15 @@ pub struct Worker {
 /// Makes a worker known, or refreshes what is known of it; answers its number.
 pub async fn register_worker<C: GenericClient>(c: &C, worker: &Registration) -> Result<i32, Error> {
     const OPERATION: &str = "register_worker";
+    if let Some(reason) = worker.metadata.as_ref().and_then(|json| payload::problem(json.get(), MAX_METADATA))
+    {
+        return Err(Error::Refused {
+            operation: OPERATION,
+            code: Code::InvalidArgument,
+            reason: reason.replace("payload", "metadata"),
+            message: format!("the metadata of worker {} cannot be stored", worker.worker_id),
+        });
+    }
     let row = c
         .query_typed_one(
             "select jobforge.register_worker(p_worker_id => $1, p_host => $2, p_pid => $3, p_version => $4,

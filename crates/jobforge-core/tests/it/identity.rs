@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jobforge_core::rpc::{
     as_actor, cancel_job, complete_job, create_api_key, find_api_key, finished_jobs, has_keys, list_api_keys,
-    list_audit, list_jobs, list_logs, list_system_audit, record_audit, revoke_api_key, touch_api_keys,
-    upsert_tenant,
+    list_audit, list_jobs, list_logs, list_system_audit, record_audit, revoke_api_key, set_actor,
+    touch_api_keys, upsert_tenant,
 };
 use jobforge_core::{
     Actor, AuditFilter, Code, Error, JobFilter, KeyScope, Level, LogLine, LogPosition, LogsRequest, NewKey,
@@ -225,6 +225,42 @@ async fn a_server_notes_its_own_deeds_and_an_operator_reads_all() {
     assert_eq!(page.entries[0].action, "start");
     let bad = record_audit(&story.operator, None, "Not an action", None, &detail).await;
     assert_eq!(refused(bad), (Code::InvalidArgument, "action_malformed".to_owned()));
+}
+
+/// That a super-admin acts for a tenant is noted with what he does, or neither is there.
+#[tokio::test]
+async fn joined_calls_are_one_deed() {
+    let story = Story::begin().await;
+    let operator = &story.operator;
+    let detail = json("{}");
+    let id = story.enqueue(&noop()).await.id;
+    for (who, job, done) in [("ann", unknown_job().id, false), ("bob", id, true)] {
+        let note = record_audit(operator, Some(TENANT_A), "act_for", None, &detail);
+        let both = futures_util::future::try_join(note, cancel_job(operator, TENANT_A, job, None));
+        assert_eq!(as_actor(operator, &actor(who), both).await.is_ok(), done, "{who}");
+        let filter = AuditFilter { actor: Some(who.to_owned()), ..AuditFilter::default() };
+        let page = list_audit(operator, TENANT_A, &filter).await.unwrap();
+        let mut told: Vec<_> = page.entries.iter().map(|entry| entry.action.as_str()).collect();
+        told.sort_unstable();
+        assert_eq!(told, if done { vec!["act_for", "cancel"] } else { vec![] });
+    }
+}
+
+/// In a transaction of the caller's own.
+#[tokio::test]
+async fn an_actor_is_that_of_the_rest_of_its_transaction() {
+    let mut story = Story::begin().await;
+    let (first, second) = (story.enqueue(&noop()).await.id, story.enqueue(&noop()).await.id);
+    let transaction = story.app.transaction().await.unwrap();
+    set_actor(&transaction, &Actor { credential: "ann".to_owned(), request_id: None }).await.unwrap();
+    for id in [first, second] {
+        cancel_job(&transaction, TENANT_A, id, None).await.unwrap();
+    }
+    transaction.commit().await.unwrap();
+    let filter = AuditFilter { actor: Some("ann".to_owned()), ..AuditFilter::default() };
+    let page = list_audit(&story.app, TENANT_A, &filter).await.unwrap();
+    assert_eq!(page.entries.len(), 2);
+    assert!(page.entries.iter().all(|entry| entry.request_id.is_none()));
 }
 
 #[tokio::test]

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use jobforge_core::rpc::{
-    lead, list_definitions, list_forgotten_pauses, list_pauses, list_starved, list_stuck_leases,
-    list_tenants, pause, resume, system_state, upsert_definition, upsert_tenant,
+    get_definition, get_tenant, lead, list_definitions, list_forgotten_pauses, list_pauses, list_starved,
+    list_stuck_leases, list_tenants, pause, resume, system_state, upsert_definition, upsert_tenant,
 };
-use jobforge_core::{Clear, Code, Definition, NewPause, PauseKind, Tenant};
+use jobforge_core::{Clear, Code, Definition, Expected, NewPause, PauseKind, Tenant};
 use jobforge_testkit::{NOOP, OTHER, TENANT_A, TENANT_B};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::story::{Story, noop, refused};
@@ -51,6 +52,73 @@ async fn a_tenants_weight_and_limits_are_set_kept_and_taken_away() {
     let after: Vec<Uuid> =
         list_tenants(&story.operator, 1, Some(TENANT_A)).await.unwrap().iter().map(|t| t.id).collect();
     assert_eq!(after, [TENANT_B], "a page goes on after the last one's id");
+}
+
+#[tokio::test]
+async fn a_tenant_has_a_time_zone_that_is_known() {
+    let story = Story::begin().await;
+    let zone = async || get_tenant(&story.operator, TENANT_A).await.unwrap().unwrap().time_zone;
+    let set = async |zone: &str| {
+        let tenant = Tenant { time_zone: Some(zone.to_owned()), ..Tenant::new(TENANT_A) };
+        upsert_tenant(&story.operator, &tenant).await
+    };
+    assert_eq!(zone().await, "UTC");
+    set("America/Argentina/Buenos_Aires").await.unwrap();
+    assert_eq!(zone().await, "America/Argentina/Buenos_Aires");
+    // Abbreviations, offsets and files of the server that are no zones: Postgres alone would take some of them.
+    for unknown in ["", "Mars/Olympus", "CEST", "UTC+3", "posixrules", "localtime", "posix/Europe/Berlin"] {
+        assert_eq!(
+            refused(set(unknown).await),
+            (Code::InvalidArgument, "time_zone_unknown".to_owned()),
+            "{unknown}"
+        );
+    }
+    assert_eq!(zone().await, "America/Argentina/Buenos_Aires");
+    assert!(get_tenant(&story.operator, Uuid::from_u128(7)).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_rate_that_is_taken_away_and_given_at_once_is_the_given_one() {
+    let story = Story::begin().await;
+    let rated = |rate, burst, clear| Definition {
+        rate_per_second: rate,
+        rate_burst: burst,
+        clear,
+        ..Definition::new(NOOP)
+    };
+    upsert_definition(&story.operator, &rated(Some(1.0), Some(9), vec![])).await.unwrap();
+    upsert_definition(&story.operator, &rated(Some(2.0), None, vec![Clear::Rate])).await.unwrap();
+    let now = get_definition(&story.operator, NOOP).await.unwrap().unwrap();
+    assert_eq!((now.rate_per_second, now.rate_burst), (Some(2.0), None));
+    let limits = |rate, burst, clear| Tenant {
+        rate_per_second: rate,
+        rate_burst: burst,
+        clear,
+        ..Tenant::new(TENANT_A)
+    };
+    upsert_tenant(&story.operator, &limits(Some(1.0), Some(9), vec![])).await.unwrap();
+    upsert_tenant(&story.operator, &limits(Some(2.0), None, vec![Clear::Rate])).await.unwrap();
+    let now = get_tenant(&story.operator, TENANT_A).await.unwrap().unwrap();
+    assert_eq!((now.rate_per_second, now.rate_burst), (Some(2.0), None));
+}
+
+#[tokio::test]
+async fn a_definition_is_written_only_over_what_was_expected() {
+    let story = Story::begin().await;
+    let write = async |key: &str, words: &str, expected| {
+        let definition = Definition { description: Some(words.to_owned()), expected, ..Definition::new(key) };
+        upsert_definition(&story.operator, &definition).await
+    };
+    let seen = get_definition(&story.operator, NOOP).await.unwrap().unwrap().updated_at;
+    let exists = (Code::WrongState, "definition_exists".to_owned());
+    assert_eq!(refused(write(NOOP, "new", Expected::Nothing).await), exists);
+    write(NOOP, "first", Expected::ChangedAt(seen)).await.unwrap();
+    let changed = (Code::WrongState, "definition_changed".to_owned());
+    assert_eq!(refused(write(NOOP, "second", Expected::ChangedAt(seen)).await), changed);
+    assert_eq!(get_definition(&story.operator, NOOP).await.unwrap().unwrap().description, "first");
+    assert_eq!(refused(write("test.absent", "x", Expected::ChangedAt(seen)).await), changed);
+    assert!(get_definition(&story.operator, "test.absent").await.unwrap().is_none(), "nothing is left of it");
+    write("test.absent", "x", Expected::Nothing).await.unwrap();
 }
 
 #[tokio::test]
@@ -152,7 +220,8 @@ async fn bad_limits_and_pauses_are_refused_and_change_nothing() {
     }
     let pending = Definition { clear: vec![Clear::MaxPending], ..definition };
     assert_eq!(refused(upsert_definition(operator, &pending).await).1, "clear_unknown");
-    assert_eq!(list_definitions(operator, 10, None).await.unwrap(), before);
+    let after = list_definitions(operator, 10, None).await.unwrap();
+    assert_eq!(json!(after), json!(before));
     let unknown = refused(pause(operator, &hold(PauseKind::Definition, "no.such")).await);
     assert_eq!(unknown, (Code::UnknownDefinition, "unknown_definition".to_owned()));
     let unknown = refused(resume(operator, PauseKind::Tenant, &Uuid::now_v7().to_string(), None).await);

@@ -4,9 +4,12 @@
 //! written at once, many share a commit. Each caller is answered after its commit, with its own error if its
 //! row was bad.
 //!
-//! - `lanes.rs`: the batches; `enqueue.rs`: enqueues, those with keys apart
+//! - `lanes.rs`: the batches; `enqueue.rs`: enqueues, those with keys apart; `reports.rs`:
+//!   workers' reports
 
 mod enqueue;
 mod lanes;
+mod reports;
 
 pub(crate) use enqueue::{Enqueues, refused};
+pub(crate) use reports::{End, Report, Reports};

@@ -14,6 +14,7 @@ mod explanations;
 mod fences;
 mod forgetful;
 mod identity;
+mod narrowed_workers;
 mod payloads;
 mod postgrest;
 mod rows;
@@ -73,6 +74,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("direct access", direct_access::PROBES),
     ("execute rights", execute_rights::PROBES),
     ("bound workers", bound_workers::PROBES),
+    ("narrowed workers", narrowed_workers::PROBES),
     ("fences", fences::PROBES),
     ("payloads", payloads::PROBES),
     ("artifacts", artifacts::PROBES),
@@ -205,6 +207,7 @@ all_green! {
     tables_are_closed => "direct access",
     functions_are_granted_one_by_one => "execute rights",
     a_bound_worker_stays_with_its_tenant => "bound workers",
+    a_narrowed_worker_stays_with_its_tenant => "narrowed workers",
     a_stale_report_changes_nothing => "fences",
     payloads_come_back_as_they_went_in => "payloads",
     connectors_are_a_tenants_own => "connectors",

@@ -124,13 +124,18 @@ fn is_redundant(policy: &str, table: &str) -> bool {
 
 /// Drops each policy of these names in a database of its own. The groups are tried in this order, until one is red.
 async fn assert_each_is_missed(names: &[&str], first: &[&str]) {
+    assert_part_is_missed(names, first, |_| true).await;
+}
+
+/// The same of some of the tables.
+async fn assert_part_is_missed(names: &[&str], first: &[&str], of: impl Fn(&str) -> bool) {
     let db = migrated().await;
     let sql = "select polname::text, polrelid::regclass::text from pg_policy where polname::text = any ($1) order by 1, 2";
     let policies = db.connect_super().await.query(sql, &[&names]).await.expect("list the policies");
     assert!(!policies.is_empty(), "there is no policy {names:?}");
     for row in policies {
         let (policy, table): (String, String) = (row.get(0), row.get(1));
-        if is_redundant(&policy, &table) {
+        if is_redundant(&policy, &table) || !of(&table) {
             continue;
         }
         let site = Site::of(without(&policy, &table).await).await;
@@ -178,13 +183,18 @@ async fn tenants_reads_policies_are_missed() {
     assert_each_is_missed(&PEOPLE[1..], &["forgetful function", "tenant setting"]).await;
 }
 
+/// They are many: two halves run side by side.
+const SYSTEM_FIRST: &[&str] = &["service", "service of upkeep", "connectors", "explanations", "identity"];
+const MIDDLE: &str = "jobforge.job";
+
 #[tokio::test]
-async fn system_policies_are_missed() {
-    assert_each_is_missed(
-        SYSTEM,
-        &["service", "service of upkeep", "connectors", "explanations", "identity"],
-    )
-    .await;
+async fn system_policies_are_missed_of_the_first_tables() {
+    assert_part_is_missed(SYSTEM, SYSTEM_FIRST, |table| table < MIDDLE).await;
+}
+
+#[tokio::test]
+async fn system_policies_are_missed_of_the_other_tables() {
+    assert_part_is_missed(SYSTEM, SYSTEM_FIRST, |table| table >= MIDDLE).await;
 }
 
 #[tokio::test]

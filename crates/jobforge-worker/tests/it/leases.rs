@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use jobforge_testkit::{FaultPoints, FaultProxy, Mode, NOOP};
-use jobforge_worker::{Context, HandlerError, Outcome, Worker, WorkerConfig};
+use jobforge_core::{NewJob, rpc};
+use jobforge_testkit::{FaultPoints, FaultProxy, Mode, NOOP, TENANT_A};
+use jobforge_worker::{Context, HandlerError, Outcome, Worker, WorkerConfig, WorkerHandle};
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
 use crate::support::{Lines, PATIENCE, Story, echo, eventually, faults};
@@ -181,6 +182,99 @@ async fn no_more_jobs_start_unreported_than_the_lease_was_told() {
     let most = worker.stats().unreported_most;
     assert!((tight..=tight + window).contains(&most), "{most}");
     worker.shutdown().await;
+}
+
+/// Some jobs are quick, and some wait until they are released.
+struct Mixture {
+    story: Story,
+    worker: WorkerHandle,
+    released: Arc<Semaphore>,
+    tight: usize,
+    wide: usize,
+}
+
+impl Mixture {
+    /// A worker that has seen quick jobs alone, and has a lease with a wide window.
+    async fn begin(slots: usize) -> Mixture {
+        let story = Story::begin().await;
+        let config = WorkerConfig { slots, report_group: 8, ..story.config() };
+        let (tight, wide) = (config.tight_window(), config.window());
+        let released = Arc::new(Semaphore::new(0));
+        let waits = released.clone();
+        let handler = move |context, payload: Value| {
+            let waits = waits.clone();
+            async move {
+                if payload == "slow" {
+                    waits.acquire().await.unwrap().forget();
+                }
+                echo(context, payload).await
+            }
+        };
+        let worker = story.work(config, handler).await;
+        let mixture = Mixture { story, worker, released, tight, wide };
+        eventually("the window is wide", async || {
+            mixture.story.enqueue_numbers(100).await;
+            mixture.all_over().await;
+            (mixture.leases(tight).await == 0 && mixture.leases(wide).await > 0).then_some(())
+        })
+        .await;
+        mixture
+    }
+
+    /// How many leases have such a window.
+    async fn leases(&self, window: usize) -> i64 {
+        self.story.count(&format!("select count(*) from jobforge.leases where window_size = {window}")).await
+    }
+
+    async fn all_over(&self) {
+        eventually("all are over", async || {
+            (self.story.count("select count(*) from jobforge.jobs").await == 0).then_some(())
+        })
+        .await;
+    }
+}
+
+/// A worker that dies is taken to have started as many jobs as the window holds: with slow ones among them few had.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_job_among_quick_ones_makes_the_next_leases_window_tight() {
+    let mixture = Mixture::begin(4).await;
+    let slow = mixture.story.enqueue("slow".into()).await;
+    eventually("the next lease's window is tight", async || {
+        mixture.story.enqueue_numbers(5).await;
+        (mixture.leases(mixture.tight).await > 0).then_some(())
+    })
+    .await;
+    assert_eq!(mixture.story.job(slow).await.status, "running");
+    mixture.released.add_permits(1);
+    mixture.story.until(slow, "succeeded").await;
+
+    // It is remembered for hundreds of jobs.
+    mixture.all_over().await;
+    eventually("the wide lease is closed", async || (mixture.leases(mixture.wide).await == 0).then_some(()))
+        .await;
+    mixture.story.enqueue_numbers(100).await;
+    mixture.all_over().await;
+    assert_eq!(mixture.leases(mixture.wide).await, 0);
+    mixture.worker.shutdown().await;
+}
+
+/// They were claimed when all was quick; without this they would count as started until they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_behind_slow_jobs_goes_back_and_comes_on_a_tight_lease() {
+    let mixture = Mixture::begin(2).await;
+    let payloads = ["slow", "slow"].into_iter().chain(["quick"; 10]);
+    let jobs: Vec<NewJob> = payloads.map(|payload| NewJob::new(NOOP, &payload).unwrap()).collect();
+    rpc::enqueue_jobs(&mixture.story.app, TENANT_A, &jobs).await.unwrap();
+    // A claim each: that of a worker that is merely stuck gives back and does not claim again.
+    let again =
+        "select coalesce(min(fence), 0)::bigint from jobforge.jobs where payload = to_jsonb('quick'::text)";
+    eventually("they were claimed again", async || (mixture.story.count(again).await >= 2).then_some(()))
+        .await;
+    let running = "select count(*) from jobforge.jobs where payload = to_jsonb('slow'::text)";
+    assert_eq!(mixture.story.count(running).await, 2, "while both of the slow ones ran");
+    mixture.released.add_permits(2);
+    mixture.all_over().await;
+    mixture.worker.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

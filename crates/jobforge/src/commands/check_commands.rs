@@ -19,8 +19,8 @@ pub(crate) fn run(config: &Config, args: &CommandsArgs, output: Output) -> Resul
         return Err(Usage::new(text).into());
     };
     match programs::read(path) {
-        Ok(file) => {
-            let warnings = file.warnings();
+        Ok(programs) => {
+            let (file, warnings) = (programs.file(), programs.warnings());
             let commands: Vec<(&str, PathBuf)> =
                 file.keys().map(|key| (key, file.program(key).unwrap_or(path).to_owned())).collect();
             let json: Vec<Value> =

@@ -151,7 +151,7 @@ fn stubborn(dir: &Path, way: &str) -> (PathBuf, String) {
 }
 
 fn private_directories(dir: &Path) -> usize {
-    fs::read_dir(dir).unwrap().flatten().filter(|entry| entry.path().is_dir()).count()
+    fs::read_dir(dir.join(format!("jobforge-{}", nix::unistd::geteuid()))).map_or(0, Iterator::count)
 }
 
 #[tokio::test]
@@ -184,17 +184,62 @@ async fn what_survives_a_worker_killed_together_with_its_supervisors_is_found_by
         until("the tree is there", || (alive(&cookie).len() >= 5).then_some(()));
         let supervisors = children(work.pid());
         assert_eq!(supervisors.len(), 1);
-        for pid in supervisors.into_iter().chain([work.pid()]) {
+        // In a namespace the supervisor that does the work is the child of the one that waits.
+        let within: Vec<i32> = if way == "auto" { children(supervisors[0]) } else { Vec::new() };
+        for pid in within.into_iter().chain(supervisors).chain([work.pid()]) {
             kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
         }
         drop(work);
         if way == "off" {
             until("the program itself dies with its supervisor", || (alive(&cookie).len() < 5).then_some(()));
-            let _next = Work::start(&worker, &example());
-            until("the next worker kills the rest", || alive(&cookie).is_empty().then_some(()));
         } else {
             until("nothing is left of it", || alive(&cookie).is_empty().then_some(()));
         }
+        assert_eq!(private_directories(dir.path()), 1, "{way}: nobody was there to remove it");
+        // Whatever the next worker runs has another mark.
+        fs::write(&file, fs::read_to_string(&file).unwrap().replace(&cookie, "next")).unwrap();
+        let _next = Work::start(&worker, &file);
+        until("the next worker kills the rest", || alive(&cookie).is_empty().then_some(()));
+        until("and removes the directory", || (private_directories(dir.path()) == 0).then_some(()));
+    }
+}
+
+/// Root without the right to have namespaces, as in many containers.
+#[test]
+fn where_commands_cannot_be_kept_apart_it_is_said_and_where_that_is_required_refused() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("not root: there is no right to take away");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let without = |args: &[&str]| {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--bounding-set=-sys_admin", "--", env!("CARGO_BIN_EXE_jobforge")]).args(args);
+        let ran = command.current_dir(dir.path()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (ran.status.code(), text(ran.stdout), text(ran.stderr))
+    };
+    let check = ["commands", "check", "--file", "commands.toml"];
+    let file = dir.path().join("commands.toml");
+    let text = "[commands.\"a.b\"]\nprogram = \"/bin/true\"\n";
+    fs::write(&file, text).unwrap();
+    let missing = "cannot have a process namespace: Operation not permitted";
+    let (code, told, _) = without(&check);
+    assert!(
+        code == Some(0) && told.contains("warning: namespaces: commands are not kept apart here"),
+        "{told}"
+    );
+    assert!(told.contains(missing), "{told}");
+    assert!(!run(dir.path(), &check).stdout.contains("not kept apart"));
+    let work = ["work", "--commands", "commands.toml", "--database-url", "postgres://nobody@127.0.0.1:1/x"];
+    for (general, own) in [("", "isolation = \"required\"\n"), ("namespaces = \"require\"\n", "")] {
+        fs::write(&file, format!("{general}{text}{own}")).unwrap();
+        let problem = format!("commands.\"a.b\".isolation: is required, and not possible here: {missing}");
+        let (code, told, _) = without(&check);
+        assert!(code == Some(1) && told.starts_with(&problem), "{told}");
+        let (code, _, told) = without(&work);
+        assert!(code == Some(2) && told.contains(&problem), "{told}");
+        assert_eq!(run(dir.path(), &check).code, 0, "it is possible with the right");
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Story, alive, cookie, is_root, script};
+use super::{Story, alive, cookie, is_root, script, sharing_script};
 
 /// The most memory this process ever had, in bytes.
 fn peak() -> u64 {
@@ -48,8 +48,8 @@ async fn too_much_output_ends_a_command_for_good_and_its_neighbour_goes_on() {
 
 #[tokio::test]
 async fn a_file_grows_no_larger_than_it_may_not_even_with_holes() {
-    let text = script("job.sparse", "truncate -s 100G @DIR/big", "limits = { file_mb = 1 }")
-        + &script("job.writes", "head -c 10485760 /dev/zero > @DIR/real", "limits = { file_mb = 1 }");
+    let text = sharing_script("job.sparse", "truncate -s 100G @DIR/big", "limits = { file_mb = 1 }")
+        + &sharing_script("job.writes", "head -c 10485760 /dev/zero > @DIR/real", "limits = { file_mb = 1 }");
     let story = Story::begin(&text).await;
     for (key, file) in [("job.sparse", "big"), ("job.writes", "real")] {
         let (job, _) = story.run(key, json!({})).await;

@@ -6,7 +6,7 @@ use jobforge_core::{Definition, rpc};
 use jobforge_testkit::TENANT_A;
 use serde_json::json;
 
-use super::{Story, WAYS, alive, cookie, define, eventually, script};
+use super::{Story, WAYS, alive, cookie, define, eventually, rooms, script};
 
 /// Ignores requests to end, and has children that left its session, and one without any parent.
 const STUBBORN: &str = r#"trap "" TERM
@@ -97,7 +97,7 @@ async fn what_a_command_leaves_behind_dies_with_its_good_end_and_holds_no_slot()
 #[tokio::test]
 async fn a_worker_that_stops_at_once_takes_its_commands_along() {
     let cookie = cookie();
-    let story = Story::begin_with(&stubborn("auto", &cookie, "grace_seconds = 300"), |config| {
+    let story = Story::begin_with(&stubborn("auto", &cookie, "grace_seconds = 300"), |config, _| {
         config.grace_seconds = 0;
         config.stop_grace = Duration::from_millis(100);
     })
@@ -132,7 +132,7 @@ async fn a_killed_supervisor_leaves_nothing_behind_while_its_worker_lives() {
         let error = attempt.error.unwrap();
         assert_eq!(error, "command job.stubborn: its supervisor died, and it was killed", "{way}");
         eventually("nothing is left", async || alive(&cookie).is_empty().then_some(())).await;
-        assert_eq!(std::fs::read_dir(story.dir.path()).unwrap().count(), 0, "{way}: nor its directory");
+        assert_eq!(rooms(story.dir.path()), 0, "{way}: nor its directory");
     }
 }
 

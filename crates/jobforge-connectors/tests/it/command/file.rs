@@ -30,6 +30,7 @@ fn each_thing_wrong_is_refused_with_its_path() {
         ("namespace = \"off\"".to_owned(), "namespace: is not known"),
         ("namespaces = \"maybe\"".into(), "namespaces: must be one of \"auto\", \"require\", \"off\""),
         ("directory_root = \"here\"".into(), "directory_root: must be an absolute path"),
+        ("directory_root = \"/no/such\"".into(), "directory_root: /no/such is no directory"),
         ("commands = 3".into(), "commands: must be a table"),
         ("[commands]\n\"a.b\" = 3".into(), "commands.\"a.b\": must be a table"),
         ("[commands.x]\n".into(), "commands.x.program: is missing: the absolute path of a program"),
@@ -82,6 +83,20 @@ fn each_thing_wrong_is_refused_with_its_path() {
         (
             with("exit_codes = { success = [300] }"),
             "commands.\"a.b\".exit_codes.success: must be a list of exit codes",
+        ),
+        (with("private_tmp = 1"), "commands.\"a.b\".private_tmp: must be true or false"),
+        (with("isolation = \"yes\""), "commands.\"a.b\".isolation: must be one of \"auto\", \"required\""),
+        (
+            format!("namespaces = \"off\"\n{}", with("private_tmp = false")),
+            "commands.\"a.b\".private_tmp: has no effect while namespaces are off",
+        ),
+        (
+            format!("namespaces = \"off\"\n{}", with("isolation = \"required\"")),
+            "commands.\"a.b\".isolation: cannot be had while namespaces are off",
+        ),
+        (
+            format!("namespaces = \"require\"\n{}", with("isolation = \"auto\"")),
+            "commands.\"a.b\".isolation: has no effect while namespaces are required for all commands",
         ),
         ("x = ".into(), "the file: TOML parse error"),
     ];

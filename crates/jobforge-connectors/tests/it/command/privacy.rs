@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use serde_json::json;
 
-use super::{Story, WAYS, is_root, script};
+use super::{Story, WAYS, is_root, script, sharing_script};
 
 /// This process's environment holds what no command may see. Nothing else in it may be a secret of its own.
 const CANARY: &str = "NEXTEST";
@@ -132,8 +132,8 @@ async fn a_directory_is_closed_to_the_commands_of_other_users() {
         "umask 0; echo private > secret; pwd > @DIR/where; while [ ! -e @DIR/go ]; do sleep 0.1; done";
     let spies = "cd \"$(cat @DIR/where)\" 2>/dev/null && echo in; cat \"$(cat @DIR/where)/secret\" 2>/dev/null; \
                  touch \"$(cat @DIR/where)/new\" 2>/dev/null && echo wrote; echo over";
-    let text = script("job.keeps", keeps, "user = \"nobody\"")
-        + &script("job.spies", spies, "user = \"daemon\"")
+    let text = sharing_script("job.keeps", keeps, "user = \"nobody\"")
+        + &sharing_script("job.spies", spies, "user = \"daemon\"")
         + &script(
             "job.etc",
             "cat /etc/shadow 2>/dev/null; touch /etc/jobforge-was-here 2>/dev/null; echo over",

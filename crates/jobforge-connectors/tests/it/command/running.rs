@@ -7,7 +7,7 @@ use jobforge_core::rpc;
 use jobforge_testkit::TENANT_A;
 use serde_json::{Value, json};
 
-use super::{Story, eventually, script};
+use super::{Story, eventually, rooms, script, sharing_script};
 
 #[tokio::test]
 async fn a_programs_process_exit_tails_log_and_result_are_kept_of_a_good_attempt() {
@@ -40,7 +40,7 @@ async fn a_programs_process_exit_tails_log_and_result_are_kept_of_a_good_attempt
 
 #[tokio::test]
 async fn a_running_command_shows_its_process_and_what_it_says() {
-    let text = script("job.waits", "echo begun; while [ ! -e @DIR/go ]; do sleep 0.1; done", "");
+    let text = sharing_script("job.waits", "echo begun; while [ ! -e @DIR/go ]; do sleep 0.1; done", "");
     let story = Story::begin(&text).await;
     let id = story.enqueue("job.waits", json!({})).await;
     let pid = eventually("its process and its line are told", async || {
@@ -98,7 +98,7 @@ async fn a_result_that_is_no_json_fails_for_good_and_says_so() {
 
 #[tokio::test]
 async fn the_payload_comes_on_standard_input_as_it_was_enqueued() {
-    let text = script(
+    let text = sharing_script(
         "job.reads",
         "cat > @DIR/stdin; echo $(wc -c < @DIR/stdin)",
         "stdin = \"payload\"\nresult = \"last_line_json\"",
@@ -113,7 +113,7 @@ async fn the_payload_comes_on_standard_input_as_it_was_enqueued() {
 
 #[tokio::test]
 async fn data_arrives_as_one_argument_each_or_not_at_all() {
-    let text = "[commands.\"job.args\"]\nprogram = \"/bin/sh\"\n\
+    let text = "[commands.\"job.args\"]\nprogram = \"/bin/sh\"\nprivate_tmp = false\n\
         args = [\"-c\", 'for a in \"$@\"; do printf \"[%s]\\n\" \"$a\"; done > @DIR/argv', \"sh\", \"{payload.a}\", \
         \"--b={payload.b}\", { optional = [\"-c\", \"{payload.c}\"] }, \"--\", \"{payload.d}\"]\n";
     let story = Story::begin(text).await;
@@ -169,7 +169,7 @@ async fn each_attempt_has_a_directory_of_its_own_that_is_gone_after_it() {
         assert!(!seen.contains(&dir));
         seen.push(dir);
     }
-    assert_eq!(fs::read_dir(story.dir.path()).unwrap().count(), 0);
+    assert_eq!(rooms(story.dir.path()), 0);
 }
 
 #[tokio::test]
@@ -183,14 +183,17 @@ async fn what_cannot_start_says_why_and_whether_to_try_again() {
     fs::write(&program, "#!/bin/sh\nexit 0\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     fs::create_dir(dir.path().join("place")).unwrap();
+    let root = dir.path().join("root");
+    fs::create_dir(&root).unwrap();
     let story = Story::begin(&text).await;
 
+    fs::remove_dir_all(&root).unwrap();
     let (job, attempt) = story.run("job.gone", json!({})).await;
     assert_eq!((job.status.as_str(), attempt.error_class.as_deref()), ("dead", Some("retryable")));
     let error = attempt.error.unwrap();
     assert!(error.contains("cannot make the directory") && error.contains("No such file"), "{error}");
 
-    fs::create_dir(dir.path().join("root")).unwrap();
+    fs::create_dir(&root).unwrap();
     assert_eq!(story.run("job.gone", json!({})).await.0.status, "succeeded");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).unwrap();
     let (job, attempt) = story.run("job.gone", json!({})).await;
@@ -202,7 +205,7 @@ async fn what_cannot_start_says_why_and_whether_to_try_again() {
     assert_eq!((job.status.as_str(), attempt.exit_code), ("failed", None));
     let error = attempt.error.unwrap();
     assert!(error.contains(&format!("cannot run {}: No such file", program.display())), "{error}");
-    assert_eq!(fs::read_dir(dir.path().join("root")).unwrap().count(), 0, "no directory is left");
+    assert_eq!(rooms(&root), 0, "no directory is left");
 
     fs::remove_dir(dir.path().join("place")).unwrap();
     let (job, attempt) = story.run("job.placed", json!({})).await;

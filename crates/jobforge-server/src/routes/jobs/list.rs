@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use jiff::Timestamp;
-use jobforge_core::{JobFilter, JobSummary, rpc};
+use jobforge_core::{Code, JobFilter, JobSummary, Payload, rpc};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -13,7 +13,10 @@ use crate::app::App;
 use crate::auth::{Read, Tenant};
 use crate::cursor;
 use crate::extract::{Answer, Params};
-use crate::problem::Problem;
+use crate::problem::{ErrorCode, Problem};
+
+/// The most jobs of a page, and the most that are passed by.
+const MOST: usize = 1000;
 
 /// Which jobs.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -29,6 +32,11 @@ pub(crate) struct ListParams {
     queue: Option<String>,
     /// Only of this source: manual, event, schedule, system or workflow.
     source: Option<String>,
+    /// Only with this label.
+    tag: Option<String>,
+    /// Only jobs whose payload, as it is shown, contains this JSON object.
+    #[param(example = r#"{"order": {"id": 7}}"#)]
+    payload: Option<String>,
     /// Enqueued at or after this time.
     created_after: Option<Timestamp>,
     /// Enqueued before this time.
@@ -38,7 +46,14 @@ pub(crate) struct ListParams {
     limit: Option<i32>,
     /// Where the page before ended.
     cursor: Option<String>,
+    /// So many jobs are passed by first, 0 to 1000: they are walked over each time, so go on with the cursor, which never
+    /// misses a job or shows one twice. Not together with a cursor.
+    #[param(minimum = 0, maximum = 1000)]
+    offset: Option<usize>,
 }
+
+/// Where a page ended, and how many jobs are still to be passed by.
+type End = (Uuid, usize);
 
 /// A page of jobs.
 #[derive(Debug, Serialize, ToSchema)]
@@ -58,30 +73,119 @@ pub(crate) async fn list(
     tenant: Tenant<Read>,
     Params(params): Params<ListParams>,
 ) -> Result<Answer<JobPage>, Problem> {
-    let filter = params.filter()?;
+    let (mut filter, to_skip) = params.read()?;
+    let mut walk = Walk { limit: most(filter.limit), to_skip, jobs: Vec::new() };
     let client = app.db.tenant().await?;
-    let answer = rpc::list_jobs(&*client, tenant.id, &filter).await;
-    let page = client.done(answer)?;
-    Ok(Answer(JobPage {
-        jobs: page.jobs,
-        next_cursor: page.next_cursor.map(|id| cursor::write(&id)),
-        complete: page.complete,
-    }))
+    loop {
+        filter.limit = walk.missing();
+        let page = match rpc::list_jobs(&*client, tenant.id, &filter).await {
+            Ok(page) => page,
+            Err(error) => return client.done(Err(error)),
+        };
+        filter.cursor = page.next_cursor;
+        if walk.is_over(page.jobs, page.next_cursor, page.complete) {
+            let next_cursor = page.next_cursor.map(|id| cursor::write::<End>(&(id, walk.to_skip)));
+            let page = JobPage { jobs: walk.jobs, next_cursor, complete: page.complete };
+            return client.done(Ok(Answer(page)));
+        }
+    }
+}
+
+/// A walk to an offset and over the page behind it, by pages of the database.
+struct Walk<T> {
+    limit: usize,
+    to_skip: usize,
+    jobs: Vec<T>,
+}
+
+impl<T> Walk<T> {
+    /// How many jobs to ask for.
+    fn missing(&self) -> i32 {
+        let missing = self.to_skip + self.limit - self.jobs.len();
+        i32::try_from(missing.clamp(1, MOST)).unwrap_or(1)
+    }
+
+    /// Takes what was listed. Over when the page is full, nothing is left, or the search ran out of its time: then what
+    /// is still to be passed by goes into the cursor.
+    fn is_over(&mut self, listed: Vec<T>, next: Option<Uuid>, complete: bool) -> bool {
+        let skipped = self.to_skip.min(listed.len());
+        self.to_skip -= skipped;
+        self.jobs.extend(listed.into_iter().skip(skipped));
+        next.is_none() || !complete || self.jobs.len() >= self.limit
+    }
 }
 
 impl ListParams {
-    fn filter(self) -> Result<JobFilter, Problem> {
+    /// The filter, and how many jobs are to be passed by.
+    fn read(self) -> Result<(JobFilter, usize), Problem> {
+        let refused =
+            |reason, detail| Problem::new(ErrorCode::Refused(Code::InvalidArgument), reason, detail);
+        let limit = self.limit.unwrap_or(50);
+        if !(1..=MOST).contains(&most(limit)) {
+            return Err(refused("limit_out_of_range", "limit is 1 to 1000"));
+        }
+        let (cursor, to_skip) = match (self.cursor.as_deref().map(cursor::read::<End>), self.offset) {
+            (Some(_), Some(_)) => {
+                return Err(refused("offset_and_cursor", "give an offset or a cursor, not both"));
+            }
+            (None, Some(offset)) if offset > MOST => {
+                return Err(refused(
+                    "offset_out_of_range",
+                    "offset is 0 to 1000: beyond that go on with the cursor",
+                ));
+            }
+            (None, offset) => (None, offset.unwrap_or(0)),
+            (Some(end), None) => end.map(|(id, to_skip)| (Some(id), to_skip.min(MOST)))?,
+        };
         let statuses = self.status.map(|text| text.split(',').map(|s| s.trim().to_owned()).collect());
-        Ok(JobFilter {
+        let filter = JobFilter {
             statuses,
             job_type: self.job_type,
             queue: self.queue,
             source: self.source,
             created_after: self.created_after,
             created_before: self.created_before,
-            limit: self.limit.unwrap_or(50),
-            cursor: self.cursor.as_deref().map(cursor::read::<Uuid>).transpose()?,
+            limit,
+            cursor,
+            tag: self.tag,
+            payload: self.payload.as_deref().map(object).transpose()?,
             ..JobFilter::default()
-        })
+        };
+        Ok((filter, to_skip))
+    }
+}
+
+fn most(limit: i32) -> usize {
+    usize::try_from(limit).unwrap_or(0)
+}
+
+/// A JSON object as it was given.
+fn object(text: &str) -> Result<Payload, Problem> {
+    let payload = serde_json::from_str::<Payload>(text).ok().filter(|json| json.get().starts_with('{'));
+    payload.ok_or_else(|| {
+        Problem::malformed("payload_malformed", "payload is no JSON object, encoded for a URL")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_passes_its_offset_by_over_pages_and_keeps_what_is_left_of_it() {
+        let next = Some(Uuid::nil());
+        let mut walk = Walk { limit: 600, to_skip: 900, jobs: Vec::new() };
+        assert_eq!(walk.missing(), 1000);
+        assert!(!walk.is_over((0..1000).collect(), next, true));
+        assert_eq!((walk.missing(), walk.to_skip, walk.jobs.len()), (500, 0, 100));
+        assert!(walk.is_over((1000..1500).collect(), next, true));
+        assert_eq!(walk.jobs, (900..1500).collect::<Vec<_>>());
+
+        let mut walk = Walk { limit: 10, to_skip: 900, jobs: Vec::new() };
+        assert!(walk.is_over((0..300).collect(), next, false));
+        assert_eq!((walk.to_skip, walk.jobs.len()), (600, 0));
+        let mut walk = Walk { limit: 10, to_skip: 5, jobs: Vec::new() };
+        assert!(walk.is_over((0..7).collect(), None, true));
+        assert_eq!(walk.jobs, [5, 6]);
     }
 }

@@ -126,3 +126,24 @@ async fn a_limit_that_is_taken_away_while_it_is_set_is_gone() {
     second.finish().await.1.unwrap();
     assert_eq!(stage.claim(9).await.len(), 9);
 }
+
+/// Of two who make one definition, and of two who change what both saw, the second is told so, however late it looks.
+#[tokio::test]
+async fn of_two_who_expect_the_same_of_a_definition_the_second_is_refused() {
+    let stage = Stage::set().await;
+    let sql = "select d.updated_at::text from jobforge.definitions d where d.key = $1";
+    let seen: String = stage.admin.query_one(sql, &[&NOOP]).await.unwrap().get(0);
+    let unchanged = format!("p_unchanged_since => '{seen}'");
+    for (key, expected, reason) in
+        [("race.new", "p_only_new => true", "definition_exists"), (NOOP, &unchanged, "definition_changed")]
+    {
+        let sql = format!("select jobforge.upsert_definition($1::text, p_priority => 77, {expected})");
+        stage.operator.begin().await;
+        stage.operator.query(&sql, &[&key]).await.unwrap();
+        let second = waiting(&stage, &sql, vec![Box::new(key.to_owned())]).await;
+        stage.operator.commit().await;
+        let refusal = second.finish().await.1.unwrap_err();
+        let refusal = refusal.as_db_error().unwrap();
+        assert_eq!((refusal.code().code(), refusal.detail()), ("JF008", Some(reason)), "{key}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Give jobs back without anything counted against them.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use jobforge_core::{Verdict, rpc};
+use serde::Deserialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::{HeldJob, Reported, ReportedJobs, taken};
+use crate::app::App;
+use crate::auth::{System, Work};
+use crate::extract::{Answer, Body, Place};
+use crate::problem::Problem;
+
+/// What goes back.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReleaseBody {
+    /// The lease the jobs are on.
+    lease_id: Uuid,
+    /// The jobs; left out, all that the lease holds goes back, known to the worker or not, and the lease ends.
+    jobs: Option<Vec<HeldJob>>,
+}
+
+/// A job that goes back.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReleaseJobBody {
+    /// The lease it is on.
+    lease_id: Uuid,
+    /// Whose job it is; a worker bound to one tenant may leave it out.
+    tenant_id: Option<Uuid>,
+    /// The fence it was claimed with.
+    fence: i32,
+}
+
+/// Give jobs back, free: for a worker that stops, or one that lost a claim's answer.
+#[utoipa::path(post, path = "/worker/jobs/release", tag = "worker", request_body = ReleaseBody, responses((status = 200, body = ReportedJobs)))]
+pub(crate) async fn release_jobs(
+    State(app): State<Arc<App>>,
+    caller: System<Work>,
+    Body(body): Body<ReleaseBody>,
+) -> Result<Answer<ReportedJobs>, Problem> {
+    let jobs = body.jobs.as_deref().map(|jobs| caller.held_all(jobs)).transpose()?;
+    let client = app.db.worker().await?;
+    let Some(jobs) = jobs else {
+        let call = rpc::close_lease(&*client, body.lease_id);
+        let answer = rpc::bound_to(&client, caller.bound(), call).await;
+        client.done(answer)?;
+        return Ok(Answer(ReportedJobs::of(&[], Vec::new())));
+    };
+    let call = rpc::release_jobs(&*client, body.lease_id, &jobs);
+    let answer = rpc::bound_to(&client, caller.bound(), call).await;
+    let verdicts = client.done(answer)?;
+    Ok(Answer(ReportedJobs::of(&jobs, verdicts)))
+}
+
+/// Give a job back, free.
+#[utoipa::path(post, path = "/worker/jobs/{id}/release", tag = "worker", params(("id" = Uuid, Path)), request_body = ReleaseJobBody, responses((status = 200, body = Reported)))]
+pub(crate) async fn release_job(
+    State(app): State<Arc<App>>,
+    caller: System<Work>,
+    Place(id): Place<Uuid>,
+    Body(body): Body<ReleaseJobBody>,
+) -> Result<Answer<Reported>, Problem> {
+    let job = caller.held(HeldJob { tenant_id: body.tenant_id, id, fence: body.fence })?;
+    let client = app.db.worker().await?;
+    let call = rpc::release_jobs(&*client, body.lease_id, std::slice::from_ref(&job));
+    let answer = rpc::bound_to(&client, caller.bound(), call).await;
+    match client.done(answer)?.first() {
+        // A job whose attempt was reported cannot be given back.
+        Some(Verdict::Already) => taken(Verdict::Stale, id).map(Answer),
+        Some(verdict) => taken(*verdict, id).map(Answer),
+        None => Err(Problem::unavailable("the report got no answer")),
+    }
+}
