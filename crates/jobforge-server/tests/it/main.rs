@@ -3,4 +3,5 @@
 
 mod jobs;
 mod openapi;
+mod ungathered;
 mod world;
