@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use ::jobforge_server::ServerConfig;
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt};
 use jobforge_core::{Definition, NewJob, Tenant, migrate, rpc};
-use ::jobforge_server::ServerConfig;
 use jobforge_worker::{Context as JobContext, Outcome, Worker, WorkerConfig};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -124,7 +124,7 @@ impl Contender for JobForge {
 
     async fn serve(&self, gather: bool) -> Result<Option<Served>> {
         let logins = [self.url_as(PRODUCER)?, self.operator_url()?];
-        jobforge_server::serve(&self.database_url, logins, gather).await.map(Some)
+        jobforge_server::serve(logins, gather).await.map(Some)
     }
 
     fn bulk_methods(&self) -> &'static [&'static str] {

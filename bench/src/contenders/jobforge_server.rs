@@ -15,12 +15,12 @@ use crate::http::{Served, TENANTS};
 const NO_LIMIT: u32 = 1_000_000;
 
 /// Starts one in this process, with logins for tenants' calls and for the operator's.
-pub async fn serve(admin_url: &str, [tenant_url, operator_url]: [String; 2], gather: bool) -> Result<Served> {
-    let admin = connect(admin_url).await?;
+pub async fn serve([tenant_url, operator_url]: [String; 2], gather: bool) -> Result<Served> {
+    let operator = connect(&operator_url).await?;
     let mut tenants = Vec::new();
     for number in 0..TENANTS {
         let (tenant, made) = (Uuid::now_v7(), KeyText::generate());
-        rpc::upsert_tenant(&admin, &Tenant::named(tenant, &format!("bench {number}"))).await?;
+        rpc::upsert_tenant(&operator, &Tenant::named(tenant, &format!("bench {number}"))).await?;
         let key = NewKey {
             id: made.id.clone(),
             secret_sha256: made.secret_sha256,
@@ -30,7 +30,7 @@ pub async fn serve(admin_url: &str, [tenant_url, operator_url]: [String; 2], gat
             author: None,
             only_first: false,
         };
-        rpc::create_api_key(&admin, &key).await?;
+        rpc::create_api_key(&operator, &key).await?;
         tenants.push((tenant, made.expose().to_owned()));
     }
     let rates = RateLimits { per_credential: NO_LIMIT, refused_per_address: NO_LIMIT };

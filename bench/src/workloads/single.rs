@@ -22,11 +22,7 @@ pub async fn run(
 }
 
 /// Jobs a second on so many connections.
-pub async fn rate(
-    setting: &Setting<'_>,
-    contender: &mut dyn Contender,
-    connections: usize,
-) -> Result<f64> {
+pub async fn rate(setting: &Setting<'_>, contender: &mut dyn Contender, connections: usize) -> Result<f64> {
     setting.server.settle(&setting.database).await?;
     contender.connect().await?;
     for slot in 0..connections {

@@ -32,4 +32,5 @@ mod worker_poll;
 mod worker_story;
 mod worker_tenants;
 mod openapi;
+mod ungathered;
 mod world;
