@@ -27,6 +27,12 @@ pub(crate) async fn watch(engine: Arc<Engine>, lease: Arc<Lease>) {
 /// Gives back what waits on a lease, which takes no more: it can be had again on one with a tight window.
 pub(crate) fn narrow(engine: &Engine, lease: &Arc<Lease>) {
     lease.retire();
-    engine.give_back(engine.buffer.take_out(|job| Arc::ptr_eq(&job.lease, lease)));
+    let waiting = engine.buffer.take_out(|job| Arc::ptr_eq(&job.lease, lease));
+    tracing::debug!(
+        worker_id = engine.worker_id(),
+        given_back = waiting.len(),
+        "jobs are not all quick any more"
+    );
+    engine.give_back(waiting);
     engine.report_now.notify_one();
 }

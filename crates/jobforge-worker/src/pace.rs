@@ -59,7 +59,14 @@ impl Pace {
         let new = if old == 0 { took } else { old - old / 8 + took / 8 };
         self.average_nanos.store(new.max(1), Ordering::Relaxed);
         let slowest = self.slowest_nanos.load(Ordering::Relaxed);
-        self.slowest_nanos.store(took.max(slowest - slowest / MEMORY), Ordering::Relaxed);
+        let faded = slowest - slowest / MEMORY;
+        if took > faded {
+            self.slowest_nanos.fetch_max(took, Ordering::Relaxed);
+        } else {
+            // Another slot's slow job must not be lost to this one's fading.
+            let order = Ordering::Relaxed;
+            let _ = self.slowest_nanos.compare_exchange(slowest, faded, order, order);
+        }
         self.ended.store(self.ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 

@@ -111,7 +111,7 @@ async fn directories_are_apart(user: &str, change: impl FnOnce(&mut WorkerConfig
 
     let left = Path::new(there.trim_end()).join("deep");
     fs::create_dir_all(&left).unwrap();
-    fs::set_permissions(&left, Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&left, Permissions::from_mode(0o000)).unwrap();
     assert_eq!((remove_leftovers(&story), rooms(story.dir.path())), (1, 0), "what nobody keeps is removed");
     story
 }

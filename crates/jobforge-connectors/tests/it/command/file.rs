@@ -84,6 +84,15 @@ fn each_thing_wrong_is_refused_with_its_path() {
             with("exit_codes = { success = [300] }"),
             "commands.\"a.b\".exit_codes.success: must be a list of exit codes",
         ),
+        ("x = ".into(), "the file: TOML parse error"),
+    ];
+    assert_each(&cases);
+}
+
+#[test]
+fn isolation_is_asked_for_where_it_can_be_had() {
+    let with = |field: &str| format!("[commands.\"a.b\"]\nprogram = \"/bin/sh\"\n{field}");
+    assert_each(&[
         (with("private_tmp = 1"), "commands.\"a.b\".private_tmp: must be true or false"),
         (with("isolation = \"yes\""), "commands.\"a.b\".isolation: must be one of \"auto\", \"required\""),
         (
@@ -98,9 +107,7 @@ fn each_thing_wrong_is_refused_with_its_path() {
             format!("namespaces = \"require\"\n{}", with("isolation = \"auto\"")),
             "commands.\"a.b\".isolation: has no effect while namespaces are required for all commands",
         ),
-        ("x = ".into(), "the file: TOML parse error"),
-    ];
-    assert_each(&cases);
+    ]);
 }
 
 /// Each text has this problem and no other.
