@@ -1,7 +1,7 @@
 # The commands of this repository. Each target is a line or two; what needs more lives in scripts/ or xtask/.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test fmt lint tidy snapshot bench bench-growth acceptance deny ci clean
+.PHONY: help build run test fmt lint tidy snapshot openapi bench bench-growth acceptance deny ci clean
 
 # Debian keeps pgbouncer in /usr/sbin, which is not on an ordinary user's PATH; the tests start it by name.
 export PATH := $(PATH):/usr/sbin
@@ -44,6 +44,10 @@ tidy: ## House rules that no other tool checks (xtask/src/tidy/)
 snapshot: ## Write the schema's snapshot anew: sql/schema.snapshot.sql
 	@scripts/setup test
 	cargo xtask snapshot
+
+openapi: ## Write the description of the HTTP API anew: docs/openapi.json
+	cargo run --quiet -p jobforge -- openapi > docs/openapi.json.new
+	mv docs/openapi.json.new docs/openapi.json
 
 bench: ## Run the benchmarks: make bench ARGS="..."
 	@scripts/setup run

@@ -8,7 +8,7 @@ import re
 import signal
 import time
 
-from world import APP, TENANT, Failed, check, children, figure, tell, wait_until
+from world import APP, TENANT, Failed, alive, check, children, figure, tell, wait_until
 
 COUNT = "select (select count(*) from jobforge.jobs) + (select count(*) from jobforge.job_history)"
 SUCCEEDED = "select count(*) from jobforge.job_history where status = 'succeeded'"
@@ -57,14 +57,6 @@ def stop(world, dev, name):
     left = [pid for pid in family if alive(pid)]
     check(f"{name}: left of {len(family)} processes", not left, len(left))
     check(f"{name}: dev.json is withdrawn", not (world.dir / "data/dev.json").exists())
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-        return True
-    except ProcessLookupError:
-        return False
 
 
 if __name__ == "__main__":

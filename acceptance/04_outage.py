@@ -3,18 +3,12 @@
 The server is the story's own, so that it can be stopped; everything on it is made as an operator would make it.
 """
 
-import os
-import random
-import shutil
-import socket
-import subprocess
 import time
 
-from world import (APP, JOBFORGE, OPERATOR, TENANT, WORKER, Failed, as_server_user, check, end, figure, tell,
-                   wait_until)
+from servers import Postgres
+from world import APP, JOBFORGE, OPERATOR, TENANT, WORKER, check, end, figure, tell, wait_until
 
 LEASE, JOBS, WORKERS, SLOTS = 5, 300, 4, 10
-PASSWORD = "only-for-this-story"
 # Every tenth job is longer than a lease: its handler cannot outlast the outage.
 ENQUEUE = f"""select count(*) from jobforge.enqueue_jobs('{TENANT}',
     array(select 'demo.sleep' from generate_series(1, {JOBS})),
@@ -23,9 +17,9 @@ DONE = "select count(*) from jobforge.job_history where status = 'succeeded'"
 
 
 def outage(world):
-    server = Server(world)
+    server = Postgres(world)
     server.start()
-    prepare(world, server)
+    server.prepare("demo.sleep")
     app, lease = server.url(APP), str(LEASE)
     scheduler = world.spawn("scheduler", JOBFORGE, "schedule", JOBFORGE_DATABASE_URL=server.url(OPERATOR))
     world.sql(app, ENQUEUE, tenant=TENANT)
@@ -89,61 +83,6 @@ def claim(world, worker, name):
     lanes = "array['default'], array['demo.sleep']"
     return world.sql(worker, f"select jobforge.register_worker('{name}', 'story', 1, '', {lanes})",
                      f"select lease_id from jobforge.claim_jobs('{name}', {lanes}, p_lease_seconds => {LEASE})")[1][0]
-
-
-def prepare(world, server):
-    """As `jobforge dev` does it: an admin without superuser's power migrates and makes the logins."""
-    world.sql(server.superuser("postgres"), f"create role admin login createrole password '{PASSWORD}'",
-              "create database jobforge owner admin")
-    done = world.jobforge("migrate", url=server.url("admin"))
-    if done.returncode != 0:
-        raise Failed(f"migrate: {done.stderr}")
-    for login, role in ((APP, "jf_tenant"), (WORKER, "jf_worker"), (OPERATOR, "jf_operator")):
-        world.sql(server.url("admin"), f"create role {login} login password '{PASSWORD}'", f"grant {role} to {login}")
-    world.sql(server.url(OPERATOR), *(f"select jobforge.bind_login('{login}')" for login in (APP, WORKER, OPERATOR)),
-              f"select jobforge.upsert_tenant('{TENANT}', 'story')", "select jobforge.upsert_definition('demo.sleep')")
-
-
-class Server:
-    """A Postgres that a story may stop."""
-
-    def __init__(self, world):
-        self.world, self.data, self.port = world, world.dir / "server", free_port()
-        self.data.mkdir()
-        if os.geteuid() == 0:
-            shutil.chown(self.data, "postgres", "postgres")
-        self.run("initdb", "-D", self.data / "pgdata", "-U", "postgres", "--auth-local=trust",
-                 "--auth-host=scram-sha-256", "--no-sync", "--locale=C", "--encoding=UTF8")
-
-    def start(self):
-        options = f"-p {self.port} -k {self.data} -c listen_addresses=127.0.0.1"
-        self.run("pg_ctl", "start", "-w", "-D", self.data / "pgdata", "-l", self.data / "server.log", "-o", options)
-
-    def crash(self):
-        self.run("pg_ctl", "stop", "-m", "immediate", "-D", self.data / "pgdata")
-
-    def run(self, program, *arguments):
-        command = as_server_user(str(self.world.bin / program), *map(str, arguments))
-        # To a file: the server inherits the output, and a pipe would never end.
-        with open(self.world.dir / "server.log", "ab") as log:
-            code = subprocess.run(command, cwd=self.data, stdout=log, stderr=log, timeout=120).returncode
-        if code != 0:
-            raise Failed(f"{program} ended with {code}")
-
-    def url(self, login):
-        return f"postgres://{login}:{PASSWORD}@127.0.0.1:{self.port}/jobforge"
-
-    def superuser(self, database):
-        return f"postgres://postgres@/{database}?host={self.data}&port={self.port}"
-
-
-def free_port():
-    """Below the ports of outgoing connections: nobody may take it while the server is away."""
-    while True:
-        port = random.randrange(20000, 32000)
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
 
 
 if __name__ == "__main__":

@@ -1,19 +1,23 @@
-"""Servers that stories talk to: HTTP, PgBouncer, RabbitMQ, S3. Each on a port of its own, ended with the world."""
+"""Servers that stories talk to: HTTP, PgBouncer, RabbitMQ, S3, Postgres, the API. Each on a port of its own, ended with the world."""
 
 import contextlib
 import json
 import os
+import random
 import shutil
+import signal
 import socket
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from world import APP, WORKER, Failed, as_server_user, figure, wait_until
+from world import (APP, JOBFORGE, OPERATOR, TENANT, WORKER, Failed, alive, as_server_user, children, figure,
+                   wait_until)
 
 
 class Http:
@@ -113,6 +117,97 @@ class S3:
             return answer.read()
 
 
+class Postgres:
+    """A Postgres that a story may stop and kill; everything on it is made as an operator would make it."""
+
+    PASSWORD = "only-for-this-story"
+
+    def __init__(self, world):
+        self.world, self.data, self.port = world, world.dir / "server", free_port()
+        self.data.mkdir()
+        if os.geteuid() == 0:
+            shutil.chown(self.data, "postgres", "postgres")
+        self.run("initdb", "-D", self.data / "pgdata", "-U", "postgres", "--auth-local=trust",
+                 "--auth-host=scram-sha-256", "--no-sync", "--locale=C", "--encoding=UTF8")
+
+    def start(self):
+        options = f"-p {self.port} -k {self.data} -c listen_addresses=127.0.0.1"
+        self.run("pg_ctl", "start", "-w", "-D", self.data / "pgdata", "-l", self.data / "server.log", "-o", options)
+
+    def crash(self):
+        self.run("pg_ctl", "stop", "-m", "immediate", "-D", self.data / "pgdata")
+
+    def kill(self):
+        """The whole family at once, none of whom gets to do anything about it."""
+        postmaster = int((self.data / "pgdata/postmaster.pid").read_text().split()[0])
+        family = [postmaster, *children(postmaster)]
+        for pid in family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until("the server's processes are gone", lambda: not any(alive(pid) for pid in family))
+
+    def prepare(self, *types):
+        """As `jobforge dev` does it: an admin without superuser's power migrates and makes the logins."""
+        world, password = self.world, self.PASSWORD
+        world.sql(self.superuser("postgres"), f"create role admin login createrole password '{password}'",
+                  "create database jobforge owner admin")
+        done = world.jobforge("migrate", url=self.url("admin"))
+        if done.returncode != 0:
+            raise Failed(f"migrate: {done.stderr}")
+        for login, role in ((APP, "jf_tenant"), (WORKER, "jf_worker"), (OPERATOR, "jf_operator")):
+            world.sql(self.url("admin"), f"create role {login} login password '{password}'", f"grant {role} to {login}")
+        world.sql(self.url(OPERATOR), *(f"select jobforge.bind_login('{login}')" for login in (APP, WORKER, OPERATOR)),
+                  f"select jobforge.upsert_tenant('{TENANT}', 'story')",
+                  *(f"select jobforge.upsert_definition('{one}')" for one in types))
+
+    def run(self, program, *arguments):
+        command = as_server_user(str(self.world.bin / program), *map(str, arguments))
+        # To a file: the server inherits the output, and a pipe would never end.
+        with open(self.world.dir / "server.log", "ab") as log:
+            code = subprocess.run(command, cwd=self.data, stdout=log, stderr=log, timeout=120).returncode
+        if code != 0:
+            raise Failed(f"{program} ended with {code}")
+
+    def url(self, login):
+        return f"postgres://{login}:{self.PASSWORD}@127.0.0.1:{self.port}/jobforge"
+
+    def superuser(self, database):
+        return f"postgres://postgres@/{database}?host={self.data}&port={self.port}"
+
+
+class Api:
+    """A `jobforge serve` that a story may kill; it comes back on the same port."""
+
+    def __init__(self, world, name, logins, **settings):
+        """The logins: a function from a login's name to its URL."""
+        self.world, self.name, self.settings = world, name, settings
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.logins = {"JOBFORGE_DATABASE_URL": logins(APP), "JOBFORGE_SERVER__OPERATOR_URL": logins(OPERATOR),
+                       "JOBFORGE_SERVER__WORKER_URL": logins(WORKER)}
+        self.start()
+
+    def start(self):
+        listen = f"127.0.0.1:{self.port}"
+        self.process = self.world.spawn(self.name, JOBFORGE, "serve", "--listen", listen, **self.logins, **self.settings)
+        self.world.wait_ready(self.process, lambda: listens(self.port), self.name)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def call(self, key, method, path, body=None):
+        """Status, headers and JSON of an answer, whatever it says."""
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/api/v1{path}", data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, answer.headers, json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as refusal:
+            return refusal.code, refusal.headers, json.loads(refusal.read() or b"null")
+
+
 def start_pgbouncer(world):
     """In transaction mode with one server connection for each login; gives its port."""
     program = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
@@ -144,6 +239,14 @@ default_pool_size = 1
     world.wait_ready(process, lambda: "process up" in world.log("pgbouncer"), "pgbouncer")
     figure("pooler, mode, pool size", f"{version}, transaction, 1")
     return port
+
+
+def free_port():
+    """Below the ports of outgoing connections: nobody may take it while its server is away."""
+    while True:
+        port = random.randrange(20000, 32000)
+        if not listens(port):
+            return port
 
 
 def free_ports(count):

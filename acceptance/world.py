@@ -218,6 +218,14 @@ def children(pid):
     return found + [grandchild for child in found for grandchild in children(child)]
 
 
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+        return True
+    except ProcessLookupError:
+        return False
+
+
 def marked(mark):
     """The processes that have this in their environment."""
     found = []

@@ -2124,9 +2124,6 @@ grant execute on function jobforge.stop_worker(text) to jf_worker;
 create function jobforge.store_connector_secrets(p_tenant_id uuid, p_config text, p_secrets jsonb, p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.store_connector_secrets(uuid, text, jsonb, timestamp with time zone) owner to jf_fn;
 
-create function jobforge.survey(p_queues text[], p_types text[], p_most integer, p_now timestamp with time zone, OUT timeouts integer[], OUT due boolean, OUT apart boolean, OUT gated boolean, OUT ready integer) returns record language plpgsql volatile;
-alter function jobforge.survey(text[], text[], integer, timestamp with time zone) owner to jf_sys;
-
 create function jobforge.sweep(p_queue text, p_lanes text, p_now timestamp with time zone) returns timestamp with time zone language plpgsql volatile;
 alter function jobforge.sweep(text, text, timestamp with time zone) owner to jf_sys;
 

@@ -7,6 +7,7 @@ mod contenders;
 mod cost;
 mod figures;
 mod growth;
+mod http;
 mod metric;
 mod payload;
 mod pickup;

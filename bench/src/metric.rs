@@ -88,6 +88,23 @@ pub const SINGLE_1: Metric =
     metric(Workload::W1, "enqueue one by one, 1 connection", "jobs/s", SINGLE_BOUNDS);
 pub const SINGLE_10: Metric =
     metric(Workload::W1, "enqueue one by one, 10 connections", "jobs/s", SINGLE_BOUNDS);
+/// The others have no server: theirs is what they do in SQL at their most parallel.
+pub const HTTP: Metric = metric(
+    Workload::W1,
+    "enqueue over HTTP, 64 clients (others: SQL, 10 connections)",
+    "jobs/s",
+    &[bound(GRAPHILE, Limit::AtLeast(2.0))],
+);
+pub const HTTP_ALONE: Metric = metric(Workload::W1, "the same, a transaction for each", "jobs/s", &[]);
+pub const HTTP_GAIN: Metric =
+    metric(Workload::W1, "what gathering gains", "×", &[bound(Against::Nothing, Limit::AtLeast(5.0))]);
+pub const HTTP_P99: Metric = metric(Workload::W1, "enqueue over HTTP p99", "ms", &[]);
+pub const HTTP_HELD_P99: Metric = metric(
+    Workload::W1,
+    "the same p99 while a transaction holds a key",
+    "ms",
+    &[bound(Against::Nothing, Limit::AtMost(50.0))],
+);
 pub const BULK: Metric =
     metric(Workload::W2, "bulk enqueue", "jobs/s", &[bound(GRAPHILE, Limit::AtLeast(2.0))]);
 pub const DRAIN: Metric = metric(

@@ -15,128 +15,212 @@ declare
   v_now timestamptz := jobforge.clock();
   -- A number before the first look: whoever sets a limit then knows a claim that did not see it (count_runs).
   v_xid constant xid8 := pg_current_xact_id();
-  v_session jobforge.leases;
-  v_lease jobforge.leases;
-  v_view record;
-  v_gate jobforge.claim_gate := row(p_queues, p_types, '{}', false, false, false, '{}');
-  v_marks jobforge.claim_mark[];
-  v_few integer := 0;
-  v_stage text := 'turn';
-  v_turn jobforge.claim_turn;
-  v_rounds integer := 8;
-  v_seen boolean := false;
-  v_pick record;
-  v_limited boolean;
-  v_retry_at timestamptz;
+  -- How many ready jobs are counted. 0: the claim has positions, or is malformed.
+  v_few constant integer := case
+    when p_worker_id is not null and p_limit between 1 and 5000 and (p_free >= 0) is not false
+      and p_queues[1] is not null and cardinality(p_queues) <= 50 and array_position(p_queues, null) is null
+      and p_types[1] is not null and cardinality(p_types) <= 500 and array_position(p_types, null) is null
+      and (p_cursor @> '{}') is not false and p_cursor -> 'marks' -> 0 is null then least(p_limit, 32) + 1
+    else 0 end;
+  v_look record;
   v_claim bigint;
-  v_left integer := p_limit;
-  v_free integer := least(p_free, p_limit);
-  v_solo integer := 0;
+  v_job jobforge.claimed;
 begin
-  perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor, p_free);
-  v_session := jobforge.hold_lease(p_lease_id, p_new_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds, v_now);
-  v_turn.at := (p_cursor ->> 'turn')::uuid;
-  v_turn.owed := (p_cursor ->> 'owed')::integer;
-  -- A worker of one tenant has few rows to walk, and its sweep would be of no use to the others.
-  if v_session.tenant_id is null and jsonb_array_length(p_cursor -> 'marks') > 0 then
-    v_marks := jobforge.trusted_marks(p_cursor -> 'marks', p_queues, p_types, v_now);
-  elsif v_session.tenant_id is null then
-    v_few := least(p_limit, 32) + 1;
+  if v_few = 0 then
+    perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor, p_free);
   end if;
-  v_view := jobforge.survey(p_queues, p_types, v_few, v_now);
-  if v_view.gated then
-    v_gate := jobforge.gate(p_queues, p_types, v_now);
-  end if;
-  if v_view.due then
-    perform jobforge.promote(v_now, 1000);
-  end if;
-  if v_view.due or v_view.apart then
-    v_stage := 'suspect';
-  elsif v_view.ready < v_few and not v_view.gated then
-    v_stage := 'few'; -- all of it can be had
+  -- One statement: where jobs come one at a time, setting a statement up costs more than its rows. Of the lease KEY SHARE
+  -- lets the beat update the row and keeps the reaper, which takes FOR UPDATE SKIP LOCKED, away.
+  select
+    (select l from jobforge.leases l
+     where l.id = p_lease_id and l.expires_at > v_now and l.tenant_id is null
+       and (select g.tenant_id is null from jobforge.logins g where g.role_name = session_user::text)
+     for key share) as lease,
+    exists (select from jobforge.jobs f where f.status = 'queued' and not f.ready and f.run_at <= v_now) as due,
+    exists (select from jobforge.pauses)
+      or exists (select from jobforge.tenants t where t.max_in_flight is not null or t.rate_per_second is not null)
+      or exists (select from jobforge.definitions d where d.key = any (p_types)
+                 and (d.max_in_flight is not null or d.rate_per_second is not null)) as held,
+    -- Where they are; null for one that stands apart or has a key. Only equality is sure to go by the index: of two arrays
+    -- the second may become a filter.
+    array(select w.place from unnest(p_types) as y(type)
+          cross join lateral (
+            (select null::tid as place from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready
+               and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1)
+            union all
+            (select null from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready and j.deaths < 2
+               and j.keyed limit 1)
+            union all
+            (select j.ctid from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready
+               and j.deaths < 2 and j.priority >= 10 and not j.keyed limit v_few)) as w
+          limit v_few) as ready
+  into v_look;
+
+  -- The one job of an idle system is taken at once: there is nobody to share with.
+  if cardinality(v_look.ready) < least(v_few, 2) and array_position(v_look.ready, null) is null and not v_look.due
+    and not v_look.held and (v_look.lease).id is not null then
+    if v_look.ready[1] is not null then
+      v_claim := nextval('jobforge.claim_numbers');
+      update jobforge.jobs j
+      set status = 'running', ready = false, lease_id = p_lease_id, worker_no = (v_look.lease).worker_no, fence = j.fence + 1,
+        started_at = v_now
+      where j.ctid = (
+        select k.ctid from jobforge.jobs k
+        where k.ctid = v_look.ready[1] and k.queue = any (p_queues) and k.type = any (p_types) and k.ready and k.deaths < 2
+          and k.priority >= 10 and not k.keyed
+        for no key update skip locked)
+      returning p_lease_id, (v_look.lease).expires_at, false, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority, j.run_at,
+        j.fence, j.failures, j.deaths, j.max_attempts,
+        (select d.timeout_seconds from jobforge.definitions d where d.key = j.type),
+        j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false, false, null::integer, null::timestamptz
+      into v_job;
+      if found then
+        insert into jobforge.lease_claims (lease_id, claim_no, tenant_ids, job_ids)
+        values (p_lease_id, v_claim, array[v_job.tenant_id], array[v_job.id]);
+        return next v_job;
+      end if;
+    end if;
+    return next row(p_lease_id, (v_look.lease).expires_at, false, null, null, null, null, null, null, null, null, null, null,
+      null, null, null, null, null, null, coalesce(v_job.tenant_id, (p_cursor ->> 'turn')::uuid),
+      v_look.ready[1] is not null and v_job.id is null, false, (p_cursor ->> 'owed')::integer, null)::jobforge.claimed;
+    return;
   end if;
 
-  while v_left > 0 and cardinality(v_gate.queues) > 0 and cardinality(v_gate.types) > 0 loop
-    v_lease := v_session;
-    v_limited := false;
-    if v_stage = 'suspect' then
-      v_pick := jobforge.pick_suspect(v_session, v_gate, v_free, v_now);
-      v_gate.rooms := v_pick.rooms;
-      v_free := v_free - v_pick.limited;
-      if cardinality(v_pick.places) > 0 then
-        v_lease := jobforge.solo_lease(v_session, v_now);
-        v_solo := 1;
-        v_limited := v_pick.limited > 0;
-      end if;
-      v_stage := 'reserved';
-    elsif v_stage = 'reserved' then
-      if v_view.gated then
-        v_pick := jobforge.pick_reserved_limited(v_session, v_gate, v_left, v_free, v_now);
+  declare
+    v_session jobforge.leases;
+    v_lease jobforge.leases;
+    v_timeouts integer[];
+    v_apart boolean;
+    v_gated boolean;
+    v_gate jobforge.claim_gate := row(p_queues, p_types, '{}', false, false, false, '{}');
+    v_marks jobforge.claim_mark[];
+    v_stage text := 'turn';
+    v_turn jobforge.claim_turn;
+    v_rounds integer := 8;
+    v_seen boolean := false;
+    v_pick record;
+    v_limited boolean;
+    v_retry_at timestamptz;
+    v_left integer := p_limit;
+    v_free integer := least(p_free, p_limit);
+    v_solo integer := 0;
+  begin
+    if (v_look.lease).id is not null then
+      v_session := v_look.lease;
+    else
+      v_session := jobforge.hold_lease(p_lease_id, p_new_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds,
+        v_now);
+    end if;
+    select
+      array(select (select d.timeout_seconds from jobforge.definitions d where d.key = y.type) from unnest(p_types) as y(type)),
+      exists (select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
+              cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
+                                  and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1) as a),
+      v_look.held or exists (select from jobforge.tenants t where t.weight <> 1)
+        or exists (select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
+                   cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
+                                       and j.deaths < 2 and j.keyed limit 1) as k)
+    into v_timeouts, v_apart, v_gated;
+    v_turn.at := (p_cursor ->> 'turn')::uuid;
+    v_turn.owed := (p_cursor ->> 'owed')::integer;
+    -- A worker of one tenant has few rows to walk, and its sweep would be of no use to the others.
+    if v_session.tenant_id is null and v_few = 0 then
+      v_marks := jobforge.trusted_marks(p_cursor -> 'marks', p_queues, p_types, v_now);
+    end if;
+    if v_gated then
+      v_gate := jobforge.gate(p_queues, p_types, v_now);
+    end if;
+    if v_look.due then
+      perform jobforge.promote(v_now, 1000);
+    end if;
+    if v_look.due or v_apart then
+      v_stage := 'suspect';
+    elsif cardinality(v_look.ready) < v_few and not v_gated and v_session.tenant_id is null then
+      v_stage := 'few'; -- all of it can be had
+    end if;
+
+    while v_left > 0 and cardinality(v_gate.queues) > 0 and cardinality(v_gate.types) > 0 loop
+      v_lease := v_session;
+      v_limited := false;
+      if v_stage = 'suspect' then
+        v_pick := jobforge.pick_suspect(v_session, v_gate, v_free, v_now);
         v_gate.rooms := v_pick.rooms;
         v_free := v_free - v_pick.limited;
-        v_limited := v_pick.limited > 0;
+        if cardinality(v_pick.places) > 0 then
+          v_lease := jobforge.solo_lease(v_session, v_now);
+          v_solo := 1;
+          v_limited := v_pick.limited > 0;
+        end if;
+        v_stage := 'reserved';
+      elsif v_stage = 'reserved' then
+        if v_gated then
+          v_pick := jobforge.pick_reserved_limited(v_session, v_gate, v_left, v_free, v_now);
+          v_gate.rooms := v_pick.rooms;
+          v_free := v_free - v_pick.limited;
+          v_limited := v_pick.limited > 0;
+        else
+          v_pick := jobforge.pick_reserved(v_session, v_gate, v_left);
+        end if;
+        v_stage := 'turn';
+      elsif v_stage = 'few' then
+        exit when cardinality(v_look.ready) = 0;
+        v_pick := jobforge.pick_few(p_queues, p_types, v_turn.at, cardinality(v_look.ready));
+        v_turn.at := coalesce(v_pick.tenant_ids[1], v_turn.at);
+        v_turn.everybody := true;
+        v_seen := true;
+        v_stage := 'turn';
+      elsif v_stage = 'turn' then
+        -- Others may hold what a turn had: an answer is not short for that.
+        exit when (v_turn.everybody and v_turn.listed is not true) or v_rounds = 0;
+        v_rounds := v_rounds - 1;
+        v_turn := jobforge.take_turns(v_gate, v_session.tenant_id, v_turn, v_left, v_marks, v_now);
+        v_seen := v_seen or v_turn.seen;
+        v_gate.rooms := jobforge.merge_rooms(v_gate.rooms, v_turn.rooms);
+        v_stage := case when cardinality(v_turn.tenants) = 0 then 'turn' when v_gated then 'limited' else 'share' end;
+        continue;
+      elsif v_stage = 'limited' then
+        v_pick := jobforge.pick_limited(v_gate, v_turn, least(v_left, v_free), v_now);
+        v_turn.quanta := v_pick.quanta;
+        v_turn.hungry := v_pick.hungry;
+        v_gate.rooms := v_pick.rooms;
+        v_free := v_free - cardinality(v_pick.places);
+        v_limited := true;
+        v_stage := 'share';
       else
-        v_pick := jobforge.pick_reserved(v_session, v_gate, v_left);
+        -- Everybody in the turn gets a share. What is left then goes to the next tenants, or, once everybody was there, to
+        -- those who took all of theirs.
+        v_pick := jobforge.pick_turn(v_gate, v_turn, v_left, v_marks);
+        v_turn := jobforge.share_left(v_turn, v_gate.weighted, v_pick.hungry, v_left - coalesce(cardinality(v_pick.places), 0));
+        v_stage := case when cardinality(v_turn.tenants) = 0 then 'turn' when v_gated then 'limited' else 'share' end;
       end if;
-      v_stage := 'turn';
-    elsif v_stage = 'few' then
-      exit when v_view.ready = 0;
-      v_pick := jobforge.pick_few(p_queues, p_types, v_turn.at, v_view.ready);
-      v_turn.at := coalesce(v_pick.tenant_ids[1], v_turn.at);
-      v_turn.everybody := true;
-      v_seen := true;
-      v_stage := 'turn';
-    elsif v_stage = 'turn' then
-      -- Others may hold what a turn had: an answer is not short for that.
-      exit when (v_turn.everybody and v_turn.listed is not true) or v_rounds = 0;
-      v_rounds := v_rounds - 1;
-      v_turn := jobforge.take_turns(v_gate, v_session.tenant_id, v_turn, v_left, v_marks, v_now);
-      v_seen := v_seen or v_turn.seen;
-      v_gate.rooms := jobforge.merge_rooms(v_gate.rooms, v_turn.rooms);
-      v_stage := case when cardinality(v_turn.tenants) = 0 then 'turn' when v_view.gated then 'limited' else 'share' end;
-      continue;
-    elsif v_stage = 'limited' then
-      v_pick := jobforge.pick_limited(v_gate, v_turn, least(v_left, v_free), v_now);
-      v_turn.quanta := v_pick.quanta;
-      v_turn.hungry := v_pick.hungry;
-      v_gate.rooms := v_pick.rooms;
-      v_free := v_free - cardinality(v_pick.places);
-      v_limited := true;
-      v_stage := 'share';
-    else
-      -- Everybody in the turn gets a share. What is left then goes to the next tenants, or, once everybody was there, to
-      -- those who took all of theirs.
-      v_pick := jobforge.pick_turn(v_gate, v_turn, v_left, v_marks);
-      v_turn := jobforge.share_left(v_turn, v_gate.weighted, v_pick.hungry, v_left - coalesce(cardinality(v_pick.places), 0));
-      v_stage := case when cardinality(v_turn.tenants) = 0 then 'turn' when v_view.gated then 'limited' else 'share' end;
-    end if;
-    continue when coalesce(cardinality(v_pick.places), 0) = 0;
+      continue when coalesce(cardinality(v_pick.places), 0) = 0;
 
-    v_claim := nextval('jobforge.claim_numbers');
-    insert into jobforge.lease_claims (lease_id, claim_no, tenant_ids, job_ids)
-    values (v_lease.id, v_claim, v_pick.tenant_ids, v_pick.job_ids);
-    return query
-    update jobforge.jobs j
-    set status = 'running', ready = false, lease_id = v_lease.id, worker_no = v_lease.worker_no, fence = j.fence + 1,
-      started_at = v_now
-    from unnest(v_pick.places) as p(place)
-    where j.ctid = p.place
-    returning v_lease.id, v_lease.expires_at, v_lease.solo, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority,
-      j.run_at, j.fence, j.failures, j.deaths, j.max_attempts, v_view.timeouts[array_position(p_types, j.type)],
-      j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false, v_limited, null::integer, null::timestamptz;
-    if v_limited then
-      v_retry_at := least(v_retry_at, jobforge.charge(v_lease.id, v_pick.tenant_ids, v_pick.job_ids, v_now));
-    end if;
-    v_left := v_left - cardinality(v_pick.places);
-  end loop;
+      v_claim := nextval('jobforge.claim_numbers');
+      insert into jobforge.lease_claims (lease_id, claim_no, tenant_ids, job_ids)
+      values (v_lease.id, v_claim, v_pick.tenant_ids, v_pick.job_ids);
+      return query
+      update jobforge.jobs j
+      set status = 'running', ready = false, lease_id = v_lease.id, worker_no = v_lease.worker_no, fence = j.fence + 1,
+        started_at = v_now
+      from unnest(v_pick.places) as p(place)
+      where j.ctid = p.place
+      returning v_lease.id, v_lease.expires_at, v_lease.solo, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority,
+        j.run_at, j.fence, j.failures, j.deaths, j.max_attempts, v_timeouts[array_position(p_types, j.type)],
+        j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false, v_limited, null::integer, null::timestamptz;
+      if v_limited then
+        v_retry_at := least(v_retry_at, jobforge.charge(v_lease.id, v_pick.tenant_ids, v_pick.job_ids, v_now));
+      end if;
+      v_left := v_left - cardinality(v_pick.places);
+    end loop;
 
-  if p_lease_id is null and v_left + v_solo < p_limit then
-    perform jobforge.keep_lease(v_session);
-  end if;
-  return next row(v_session.id, v_session.expires_at, false, null, null, null, null, null, null, null, null, null, null, null,
-    null, null, null, null, null, v_turn.at, v_left = p_limit and v_seen and not v_view.gated,
-    v_gate.rooms ?| array['full', 'busy'] or (v_left = p_limit and v_seen and v_view.gated), v_turn.owed,
-    least(v_retry_at, (v_gate.rooms ->> 'retry_at')::timestamptz))::jobforge.claimed;
+    if p_lease_id is null and v_left + v_solo < p_limit then
+      perform jobforge.keep_lease(v_session);
+    end if;
+    return next row(v_session.id, v_session.expires_at, false, null, null, null, null, null, null, null, null, null, null, null,
+      null, null, null, null, null, v_turn.at, v_left = p_limit and v_seen and not v_gated,
+      v_gate.rooms ?| array['full', 'busy'] or (v_left = p_limit and v_seen and v_gated), v_turn.owed,
+      least(v_retry_at, (v_gate.rooms ->> 'retry_at')::timestamptz))::jobforge.claimed;
+  end;
 end
 $$;
 comment on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer) is

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt};
 use jobforge_core::{Definition, NewJob, Tenant, migrate, rpc};
+use ::jobforge_server::ServerConfig;
 use jobforge_worker::{Context as JobContext, Outcome, Worker, WorkerConfig};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -21,8 +22,9 @@ use tokio_postgres::types::{Json, Type};
 use url::Url;
 use uuid::Uuid;
 
-use super::{Bulk, Contender, SLOTS};
+use super::{Bulk, Contender, SLOTS, jobforge_server};
 use crate::connection::connect;
+use crate::http::{Served, TENANTS};
 use crate::payload::Payload;
 use crate::pickup::{PickupPlan, Recorder, pace};
 
@@ -82,6 +84,10 @@ impl Contender for JobForge {
                 "bulk: enqueue_jobs, {BULK_ROWS} rows a call, {PIPELINED} calls under way on one connection"
             ),
             "finished jobs kept in job_history".to_owned(),
+            format!(
+                "HTTP: one server in this process at its defaults ({} connections a login), {TENANTS} tenants, a key each",
+                ServerConfig::new("", "").connections
+            ),
         ]
     }
 
@@ -114,6 +120,11 @@ impl Contender for JobForge {
     async fn enqueue_one(&self, slot: usize, payload: &Payload) -> Result<()> {
         rpc::enqueue_job(&self.producers[slot], self.tenant, &job(payload)).await?;
         Ok(())
+    }
+
+    async fn serve(&self, gather: bool) -> Result<Option<Served>> {
+        let logins = [self.url_as(PRODUCER)?, self.operator_url()?];
+        jobforge_server::serve(&self.database_url, logins, gather).await.map(Some)
     }
 
     fn bulk_methods(&self) -> &'static [&'static str] {

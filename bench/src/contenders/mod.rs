@@ -3,6 +3,7 @@
 
 mod graphile;
 pub mod jobforge;
+mod jobforge_server;
 mod raw;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use anyhow::Result;
 use async_trait::async_trait;
 
+use crate::http::Served;
 use crate::payload::Payload;
 use crate::pickup::PickupPlan;
 
@@ -40,6 +42,11 @@ pub trait Contender: Send + Sync {
     /// Enqueues one job, durable on return. Calls with different slots (below [`SLOTS`]) run at the same time, each
     /// on a connection of its own; a slot is never used twice at once.
     async fn enqueue_one(&self, slot: usize, payload: &Payload) -> Result<()>;
+
+    /// Starts its HTTP server; `None` for those that have none. Concurrent enqueues share a commit, or each has one.
+    async fn serve(&self, _gather: bool) -> Result<Option<Served>> {
+        Ok(None)
+    }
 
     /// The ways it can enqueue in bulk. The first is its best and stands in the ratios; the others are reported.
     fn bulk_methods(&self) -> &'static [&'static str];

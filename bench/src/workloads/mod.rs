@@ -1,6 +1,7 @@
 //! The workloads. Each takes a contender and an empty database and returns the samples of one run.
 
 mod bulk_and_drain;
+mod http;
 mod pickup;
 mod single;
 
@@ -21,6 +22,7 @@ pub type Samples = Vec<(Metric, f64)>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pass {
     Single { connections: usize },
+    Http,
     BulkAndDrain,
     BulkBy { method: &'static str },
     Pickup,
@@ -41,7 +43,7 @@ impl Pass {
         let wanted = |workload: Workload| plan.workloads.contains(&workload);
         let mut passes = Vec::new();
         if wanted(Workload::W1) {
-            passes.extend([Pass::Single { connections: 1 }, Pass::Single { connections: 10 }]);
+            passes.extend([Pass::Single { connections: 1 }, Pass::Single { connections: 10 }, Pass::Http]);
         }
         if wanted(Workload::W2) {
             passes.extend(contender.bulk_methods()[1..].iter().map(|method| Pass::BulkBy { method }));
@@ -58,6 +60,7 @@ impl Pass {
     pub fn label(self) -> String {
         match self {
             Pass::Single { connections } => format!("W1 enqueue one by one on {connections}"),
+            Pass::Http => "W1 enqueue over HTTP".to_owned(),
             Pass::BulkAndDrain => "W2 bulk enqueue, W3 drain".to_owned(),
             Pass::BulkBy { method } => format!("W2 bulk enqueue by {method}"),
             Pass::Pickup => "W4 pickup".to_owned(),
@@ -68,6 +71,7 @@ impl Pass {
         contender.prepare(&setting.database.url).await?;
         match self {
             Pass::Single { connections } => single::run(setting, contender, connections).await,
+            Pass::Http => http::run(setting, contender).await,
             Pass::BulkAndDrain => bulk_and_drain::run(setting, contender).await,
             Pass::BulkBy { method } => bulk_and_drain::run_alternative(setting, contender, method).await,
             Pass::Pickup => pickup::run(setting, contender).await,

@@ -17,6 +17,16 @@ pub async fn run(
     contender: &mut dyn Contender,
     connections: usize,
 ) -> Result<Samples> {
+    let rate = rate(setting, contender, connections).await?;
+    Ok(vec![(if connections == 1 { SINGLE_1 } else { SINGLE_10 }, rate)])
+}
+
+/// Jobs a second on so many connections.
+pub async fn rate(
+    setting: &Setting<'_>,
+    contender: &mut dyn Contender,
+    connections: usize,
+) -> Result<f64> {
     setting.server.settle(&setting.database).await?;
     contender.connect().await?;
     for slot in 0..connections {
@@ -30,7 +40,7 @@ pub async fn run(
     let jobs: usize = try_join_all(slots).await?.into_iter().sum();
     let rate = jobs as f64 / start.elapsed().as_secs_f64();
     contender.disconnect().await?;
-    Ok(vec![(if connections == 1 { SINGLE_1 } else { SINGLE_10 }, rate)])
+    Ok(rate)
 }
 
 async fn enqueue_until(

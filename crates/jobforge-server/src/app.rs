@@ -43,14 +43,14 @@ pub(crate) struct App {
     pub(crate) wakes: Wakes,
     pub(crate) rules: Rules,
     pub(crate) keys: Keys,
+    pub(crate) waiters: Waiters,
+    pub(crate) bulks: Bulks,
     pub(crate) sessions: Sessions,
     pub(crate) tokens: Option<Tokens>,
     pub(crate) bootstrap: Bootstrap,
     pub(crate) rates: Rates,
     /// What was noted lately of those who name a tenant.
     named: Mutex<HashMap<Named, Instant>>,
-    pub(crate) waiters: Waiters,
-    pub(crate) bulks: Bulks,
     /// Long polls and streams end.
     pub(crate) ending: CancellationToken,
     /// Everything ends, whatever is under way.
@@ -66,18 +66,18 @@ impl fmt::Debug for App {
 impl App {
     pub(crate) fn new(config: ServerConfig, tokens: Option<Tokens>) -> Result<App, Error> {
         let db = Arc::new(Db::new(&config)?);
-        let enqueues = Enqueues::start(db.clone(), config.call_timeout);
+        let enqueues = Enqueues::start(db.clone(), &config);
         let (ending, stop) = (CancellationToken::new(), CancellationToken::new());
         let waiters = Waiters::start(db.clone(), &config, ending.clone());
         let reports = Reports::start(db.clone());
         let ear = config.worker_url.as_ref().map(|url| config.direct_url.as_ref().unwrap_or(url).clone());
         let wakes = Wakes::start(ear, db.clone(), ending.clone());
         Ok(App {
-            rules: Rules::default(),
             keys: Keys::new(config.credential_memory),
             sessions: Sessions::new(config.credential_memory),
             rates: Rates::new(config.rates),
             bootstrap: Bootstrap::default(),
+            rules: Rules::default(),
             named: Mutex::default(),
             tokens,
             waiters,

@@ -28,21 +28,21 @@ pub struct ServerConfig {
     pub gather: bool,
     /// Development: jobs can be run by a request, and no key needs to be made by hand.
     pub development: bool,
+    /// What runs due jobs when a request asks for it, in development alone.
+    pub tick: Option<Arc<dyn Tick>>,
+    /// The most requests that wait for jobs to end, up to 10,000; one tenant may have half of them.
+    pub waiters: usize,
+    /// Who seals connectors' secrets. Without, a secret given in clear is refused.
+    pub sealer: Option<Arc<dyn Sealer>>,
     /// Whose tokens are taken beside API keys.
     pub tokens: Option<TokenConfig>,
     /// How long a credential that was looked up is believed without asking again; less than five seconds, so that a
     /// revocation is felt in time where no notification is heard.
     pub credential_memory: Duration,
-    /// What runs due jobs when a request asks for it, in development alone.
-    pub tick: Option<Arc<dyn Tick>>,
-    /// The most requests that wait for jobs to end, up to 10,000; one tenant may have half of them.
-    pub waiters: usize,
     /// The names under which browsers may reach this server; an address is one always, and so is `localhost`.
     pub hosts: Vec<String>,
     /// How many requests are taken.
     pub rates: RateLimits,
-    /// Who seals connectors' secrets. Without, a secret given in clear is refused.
-    pub sealer: Option<Arc<dyn Sealer>>,
     /// What a connection may take.
     pub connection: ConnectionLimits,
 }
@@ -82,13 +82,13 @@ impl ServerConfig {
             max_body_bytes: 4 << 20,
             gather: true,
             development: false,
-            tokens: None,
-            credential_memory: Duration::from_secs(3),
             tick: None,
             waiters: 5_000,
+            sealer: None,
+            tokens: None,
+            credential_memory: Duration::from_secs(3),
             hosts: Vec::new(),
             rates: RateLimits { per_credential: 5_000, refused_per_address: 20 },
-            sealer: None,
             connection: ConnectionLimits {
                 head: Duration::from_secs(30),
                 body: Duration::from_secs(30),

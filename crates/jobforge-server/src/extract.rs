@@ -49,7 +49,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for BodyIfAny<T> {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<BodyIfAny<T>, Problem> {
         let told = require_json(&request);
-        let bytes = whole(request, app).await?;
+        let bytes = read_body(request, app).await?;
         if bytes.is_empty() {
             return Ok(BodyIfAny(T::default()));
         }
@@ -63,7 +63,7 @@ impl FromRequest<Arc<App>> for Json {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Json, Problem> {
         require_json(&request)?;
-        whole(request, app).await.map(Json)
+        read_body(request, app).await.map(Json)
     }
 }
 
@@ -118,8 +118,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem>
     })
 }
 
-/// A body from its beginning to its end.
-async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
+async fn read_body(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
     // Before any of it is read, where it says how long it is.
     if request.body().size_hint().lower() > app.config.max_body_bytes as u64 {
         return Err(too_large());

@@ -2,7 +2,6 @@
 //!
 //! - `router.rs`: every route on one screen; `routes/`: one file per verb
 //! - `auth/`: who calls, what that role may, for which tenant
-//! - `gather/`: concurrent enqueues written together
 //! - `waiters.rs`: requests that wait for jobs, one question for all; `bulks.rs`: operations driven to their end
 //! - `gather/`: concurrent enqueues and workers' reports written together
 //! - `wake.rs`: long polls woken when there is work

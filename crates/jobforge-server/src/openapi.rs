@@ -1,5 +1,6 @@
 //! The OpenAPI document: made from the routes themselves.
 
+use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{
     Content, OpenApi, Ref, RefOr, Response, ResponseBuilder, SecurityRequirement, schema::ComponentsBuilder,
@@ -61,10 +62,20 @@ impl Modify for Common {
                 &mut item.head,
             ];
             for operation in operations.into_iter().flatten() {
+                operation.operation_id = Some(name(operation));
                 let responses = &mut operation.responses.responses;
                 responses.entry("default".to_owned()).or_insert_with(|| RefOr::T(refusal()));
             }
         }
+    }
+}
+
+/// A name that no other operation has, for generated clients: the verb and, unless it says so itself, of what.
+fn name(operation: &Operation) -> String {
+    let verb = operation.operation_id.as_deref().unwrap_or_default();
+    match operation.tags.as_deref() {
+        Some([tag, ..]) if !verb.contains('_') => format!("{verb}_{}", tag.replace(' ', "_")),
+        _ => verb.to_owned(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod connectors;
 mod operate;
+mod server;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub(crate) use operate::{
     DefinitionsAction, DefinitionsArgs, DefinitionsSetArgs, DoctorArgs, Held, PauseArgs, PausesArgs,
     ResumeArgs, TenantsAction, TenantsArgs, TenantsSetArgs,
 };
+pub(crate) use server::{KeysAction, KeysArgs, KeysCreateArgs, ServeArgs};
 
 /// Durable background work for many tenants on the Postgres you already have.
 #[derive(Debug, Parser)]
@@ -60,6 +62,8 @@ pub(crate) enum Command {
     Work(WorkArgs),
     /// Run a scheduler: of many, one leads
     Schedule,
+    /// Run the HTTP API
+    Serve(ServeArgs),
     /// Run at most N due jobs in this process, then end
     Tick(TickArgs),
     /// Enqueue a job
@@ -84,6 +88,10 @@ pub(crate) enum Command {
     Definitions(DefinitionsArgs),
     /// Set up connectors: their settings and secrets
     Connectors(ConnectorsArgs),
+    /// Make, list and revoke the keys of the HTTP API
+    Keys(KeysArgs),
+    /// Print the description of the HTTP API (OpenAPI)
+    Openapi,
     /// Measure this database: enqueue jobs in bulk, then drain them
     Bench(BenchArgs),
     /// Check the health of the database and of what runs on it
@@ -99,7 +107,7 @@ pub(crate) struct DevArgs {
     /// Where the private Postgres and its logins live [default: ./.jobforge]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The address of an HTTP server; this version has none and refuses it
+    /// Where the HTTP API listens [default: server.listen, or a free port when that one is taken]
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
     /// Enqueue no demo jobs

@@ -2,6 +2,7 @@
 
 mod artifacts;
 pub(crate) mod egress;
+mod server;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ use crate::failure::Usage;
 use crate::secrets::{SEAL_KEYS, SECRET_PREFIX, secret_env};
 
 pub(crate) use artifacts::ArtifactSettings;
+pub(crate) use server::{ServerLogins, ServerSettings};
 
 const DEFAULTS: &str = include_str!("config.default.toml");
 const FILE: &str = "jobforge.toml";
@@ -35,6 +37,7 @@ pub(crate) struct Config {
     pub(crate) egress: egress::EgressSection,
     pub(crate) artifacts: ArtifactSettings,
     pub(crate) broker: BrokerSettings,
+    pub(crate) server: ServerSettings,
     pub(crate) log: LogSettings,
 }
 
@@ -153,6 +156,7 @@ impl Config {
         }
         secret_env(&self.worker.secret_env).context("worker.secret_env is not usable")?;
         self.egress.validate()?;
+        self.server.validate()?;
         self.artifacts.validate()
     }
 }
@@ -213,6 +217,7 @@ fn own_environment(env: Variables) -> Environment {
         .with_list_parse_key("egress.deny")
         .with_list_parse_key("egress.ports")
         .with_list_parse_key("worker.secret_env")
+        .with_list_parse_key("server.hosts")
         .ignore_empty(true)
         .source(Some(env))
 }
@@ -294,6 +299,16 @@ mod tests {
             "[artifacts]\nmax = 1000",
             "[broker]\nurl = \"http://broker\"",
             "[broker]\nurl = \"amqp://broker\"\nexchange = \"\"",
+            "[server]\nlisten = \"8787\"",
+            "[server]\nlisten = \"localhost:8787\"",
+            "[server]\noperator_url = \"not a url\"",
+            "[server]\nworker_url = \"http://far\"",
+            "[server]\nconnections = 0",
+            "[server]\nmax_body_bytes = 1000",
+            "[server]\nhosts = [\"https://jobs.example.org\"]",
+            "[server]\nrate = 1",
+            "[server.rates]\nper_credential = 0",
+            "[server.rates]\nrefused_per_address = 0",
         ] {
             assert!(Settings::merge(vec![defaults(), file(text)]).is_err(), "{text}");
         }
@@ -312,6 +327,27 @@ mod tests {
         assert_eq!(egress.policy.deny, ["1.1.1.1/32".parse().unwrap(), "::/0".parse().unwrap()]);
         assert_eq!(egress.policy.ports, [25]);
         assert_eq!(egress.tenants[&tenant.parse().unwrap()], ["10.2.0.1/32".parse().unwrap()]);
+    }
+
+    #[test]
+    fn the_servers_settings_become_a_servers() {
+        let env = environment(&[
+            ("JOBFORGE_SERVER__HOSTS", "jobs.example.org,jobs.local"),
+            ("JOBFORGE_SERVER__RATES__PER_CREDENTIAL", "7"),
+        ]);
+        let text = "[server]\ngather = false\nconnections = 3\nmax_body_bytes = 2048";
+        let settings = Settings::merge(vec![defaults(), file(text), env]).unwrap().config.server;
+        assert_eq!(settings.listen, "127.0.0.1:8787".parse().unwrap());
+        let logins = ServerLogins { tenant: "t".to_owned(), operator: "o".to_owned(), worker: None };
+        let server = settings.config(logins);
+        assert_eq!(
+            (server.tenant_url.as_str(), server.operator_url.as_str(), server.worker_url),
+            ("t", "o", None)
+        );
+        assert_eq!((server.gather, server.connections, server.max_body_bytes), (false, 3, 2048));
+        assert_eq!(server.hosts, ["jobs.example.org", "jobs.local"]);
+        assert_eq!((server.rates.per_credential, server.rates.refused_per_address), (7, 20));
+        assert!(!server.development, "no key but those that were made");
     }
 
     #[test]

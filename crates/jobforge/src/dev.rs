@@ -4,12 +4,16 @@
 //! - `logins.rs`: the logins and their passwords, kept in a file
 //! - `server.rs`: the Postgres, private or given
 //! - `roles.rs`: the roles, the database, the demo tenant
+//! - `api.rs`, `keys.rs`: the HTTP API and the keys to it
 //! - `mix.rs`: the demo jobs that keep it lively
-//! - `summary.rs`: the line that tells what goes on
+//! - `summary.rs`: the line that tells what goes on; `welcome.rs`: what is told when everything runs
 
+pub(crate) mod api;
 pub(crate) mod home;
+pub(crate) mod keys;
 pub(crate) mod logins;
 pub(crate) mod mix;
 pub(crate) mod roles;
 pub(crate) mod server;
 pub(crate) mod summary;
+pub(crate) mod welcome;

@@ -20,10 +20,12 @@ const QUIET: &str = "warn";
 /// Starts logging; called once.
 pub(crate) fn start(settings: &Settings, command: &Command, output: Output) {
     let config = &settings.config;
-    [&config.database_url, &config.direct_url].into_iter().flatten().for_each(|url| hide_password(url));
+    let server = &config.server;
+    let urls = [&config.database_url, &config.direct_url, &server.operator_url, &server.worker_url];
+    urls.into_iter().flatten().for_each(|url| hide_password(url));
     hush_handler_panics();
     let log = &config.log;
-    let talks = matches!(command, Command::Work(_) | Command::Schedule);
+    let talks = matches!(command, Command::Work(_) | Command::Schedule | Command::Serve(_));
     let chosen = settings.origin("log.filter") != "default";
     let filter = if talks || chosen { log.filter.as_str() } else { QUIET };
     let json = match log.format {

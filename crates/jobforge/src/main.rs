@@ -31,9 +31,9 @@ use clap::Parser;
 use crate::cli::{Cli, Command};
 use crate::commands::{
     bench, check_commands, config_show, connectors, dead, definitions, dev as dev_command, doctor, enqueue,
-    jobs, migrate,
+    jobs, keys, migrate, openapi,
 };
-use crate::commands::{pause, pauses, queues, resume, schedule, tenants, tick, work, workers};
+use crate::commands::{pause, pauses, queues, resume, schedule, serve, tenants, tick, work, workers};
 use crate::config::{Config, Settings};
 use crate::output::Output;
 
@@ -62,6 +62,7 @@ async fn run(cli: Cli, output: Output) -> anyhow::Result<ExitCode> {
         Command::Migrate(args) => migrate::run(config, &args, output).await,
         Command::Work(args) => work::run(config, args, output).await,
         Command::Schedule => schedule::run(config).await,
+        Command::Serve(args) => serve::run(config, &args, output).await,
         Command::Tick(args) => tick::run(config, &args, output).await,
         Command::Enqueue(args) => enqueue::run(config, args, output).await,
         Command::Jobs(args) => jobs::run(config, args, output).await,
@@ -75,6 +76,8 @@ async fn run(cli: Cli, output: Output) -> anyhow::Result<ExitCode> {
         Command::Tenants(args) => tenants::run(config, args, output).await,
         Command::Definitions(args) => definitions::run(config, args, output).await,
         Command::Connectors(args) => connectors::run(config, args, output).await,
+        Command::Keys(args) => keys::run(config, args, output).await,
+        Command::Openapi => openapi::run(),
         Command::Doctor(args) => doctor::run(config, &args, output).await,
         Command::Commands(args) => check_commands::run(config, &args, output),
         Command::Config(args) => config_show::run(&settings, &args, output),

@@ -39,7 +39,6 @@ needs!(Look, Read, Enqueue, Operate, Administer, Work, Super);
 /// A caller that has the right, and the tenant it acts for.
 pub(crate) struct Tenant<R> {
     pub(crate) id: Uuid,
-    pub(crate) identity: Identity,
     pub(crate) actor: Actor,
     right: PhantomData<fn() -> R>,
 }
@@ -78,7 +77,7 @@ impl<R: Needs> FromRequestParts<Arc<App>> for Tenant<R> {
                 return Err(Problem::malformed("tenant_missing", detail));
             }
         };
-        Ok(Tenant { id, identity, actor, right })
+        Ok(Tenant { id, actor, right })
     }
 }
 

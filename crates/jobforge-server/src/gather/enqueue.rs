@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::lanes::{Lanes, Write};
+use crate::config::ServerConfig;
 use crate::db::{Db, PATIENT};
 use crate::problem::{ErrorCode, Problem};
 
@@ -38,13 +39,15 @@ pub(crate) struct Enqueues {
 }
 
 impl Enqueues {
-    pub(crate) fn start(db: Arc<Db>, patience: Duration) -> Enqueues {
+    pub(crate) fn start(db: Arc<Db>, config: &ServerConfig) -> Enqueues {
+        // Not gathered, each job has a transaction of its own, as many at a time as there are connections.
+        let (lanes, most) = if config.gather { (LANES, MOST) } else { (config.connections, 1) };
         Enqueues {
-            plain: Lanes::start(Arc::new(Plain(db.clone())), LANES, MOST),
-            keyed: Lanes::start(Arc::new(Keyed(db.clone())), LANES, MOST),
+            plain: Lanes::start(Arc::new(Plain(db.clone())), lanes, most),
+            keyed: Lanes::start(Arc::new(Keyed(db.clone())), lanes, most),
             patient: Semaphore::new(PATIENT),
             held: Held::default(),
-            patience,
+            patience: config.call_timeout,
             db,
         }
     }

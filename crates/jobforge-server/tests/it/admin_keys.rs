@@ -79,7 +79,7 @@ async fn a_foreign_key_is_neither_seen_nor_revoked() {
     let (admin, operator) = (world.key(Role::TenantAdmin).await, world.key(Role::SuperAdmin).await);
     let foreign = world.key_of_b(Role::TenantViewer).await;
     let worker_of_all = world.key_of(Role::Worker, None).await;
-    assert_eq!(ids(&world, &admin, "").await, [admin.id.clone()]);
+    assert_eq!(ids(&world, &admin, "").await, [admin.id.as_str()]);
     for target in [&foreign, &operator, &worker_of_all] {
         let refused = delete(&world, &admin, &format!("/admin/keys/{}", target.id)).await;
         let unknown = delete(&world, &admin, "/admin/keys/000000000000").await;
@@ -128,7 +128,7 @@ async fn bad_keys_are_refused_and_none_is_made() {
     ] {
         world.post(&operator, "/admin/keys", body).await.refused(status, code, reason);
     }
-    assert_eq!(ids(&world, &operator, "").await, [operator.id.clone()]);
+    assert_eq!(ids(&world, &operator, "").await, [operator.id.as_str()]);
 }
 
 #[tokio::test]

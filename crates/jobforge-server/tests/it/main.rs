@@ -31,4 +31,5 @@ mod worker_gather;
 mod worker_poll;
 mod worker_story;
 mod worker_tenants;
+mod openapi;
 mod world;

@@ -268,3 +268,24 @@ async fn a_worker_without_a_name_is_given_one() {
     let claim = json!({ "worker_id": name, "queues": [QUEUE], "definition_keys": [NOOP] });
     assert_eq!(jobs(&world.post(&key, "/worker/jobs/claim", claim).await.expect(200)).len(), 1);
 }
+
+#[test]
+fn every_route_is_described_with_its_body() {
+    let document: Value = serde_json::from_str(&jobforge_server::document()).unwrap();
+    for (path, _) in calls() {
+        let place = match path.rsplit('/').collect::<Vec<_>>()[..] {
+            [verb, _, "jobs", "worker", ""] => format!("/api/v1/worker/jobs/{{id}}/{verb}"),
+            _ => format!("/api/v1{path}"),
+        };
+        let operation = &document["paths"][&place]["post"];
+        assert_eq!(operation["tags"], json!(["worker"]), "{place}");
+        let body = &operation["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+        let name = body.as_str().and_then(|place| place.strip_prefix("#/components/schemas/")).unwrap();
+        let schema = &document["components"]["schemas"][name];
+        assert_eq!(
+            schema["additionalProperties"],
+            json!(false),
+            "{place}: {name} takes what it does not know"
+        );
+    }
+}

@@ -17,6 +17,7 @@ mod limits;
 mod limits_set;
 mod locks;
 mod numbers;
+mod one_job;
 mod outages;
 mod partitions;
 mod pauses;

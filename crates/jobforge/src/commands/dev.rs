@@ -1,6 +1,5 @@
 //! `jobforge dev`: everything in one process on a private Postgres, until it is told to stop.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,22 +7,21 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use jobforge_connectors::egress::{EgressSettings, parse_nets};
 use jobforge_core::Artifacts;
-use jobforge_core::migrate::Report;
 use jobforge_scheduler::{Scheduler, SchedulerConfig, SchedulerHandle};
+use jobforge_server::ServerHandle;
 use jobforge_worker::{WorkerConfig, WorkerHandle};
-use serde_json::json;
 
 use crate::cli::DevArgs;
 use crate::commands::schedule::scheduler_config;
-use crate::config::{Config, redact};
+use crate::config::Config;
 use crate::demo::TENANT;
 use crate::dev::home::{DevFile, DevHome};
 use crate::dev::logins::Logins;
-use crate::dev::mix;
 use crate::dev::roles::{self, Urls};
 use crate::dev::server::{Access, Ground};
 use crate::dev::summary::Summary;
-use crate::failure::Usage;
+use crate::dev::welcome::{LOOPBACK, Welcome};
+use crate::dev::{api, keys, mix};
 use crate::handlers::Handlers;
 use crate::output::Output;
 use crate::programs::Programs;
@@ -31,15 +29,9 @@ use crate::signals::Signals;
 
 /// How long the first round of upkeep may keep the worker waiting.
 const SETTLE: Duration = Duration::from_secs(10);
-const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
 pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Result<ExitCode> {
-    if let Some(address) = args.listen {
-        let text = format!(
-            "--listen {address}: this version has no HTTP server, and a setting without effect is refused"
-        );
-        return Err(Usage::new(text).into());
-    }
+    args.listen.map(api::check_free).transpose()?;
     let programs = Programs::load(config.worker.commands_file.as_deref().or(Programs::found_here()))?;
     // From here on a signal waits until there is something to stop.
     let mut signals = Signals::listen()?;
@@ -56,18 +48,22 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     let settings = WorkerConfig { artifacts: store, ..worker_settings(&config, &urls) };
     let handlers = Handlers::new(&config, &egress_settings(&config)?, programs)?;
     let worker = handlers.builder(settings).build()?.start().await?;
+    let keys = keys::prepare(&ground.home, &urls.operator).await?;
+    let server = api::start(&config, &urls, args.listen).await?;
+    let url = format!("http://{}", server.address());
     ground.home.announce(&DevFile {
-        url: None,
+        url: Some(url.clone()),
         database_url: urls.app.clone(),
         tenant_id: TENANT,
-        keys: BTreeMap::new(),
+        keys,
     })?;
-    tell(&ground, &urls, &report, args.no_demo, output)?;
+    Welcome { ground: &ground, urls: &urls, report: &report, url: &url, no_demo: args.no_demo }
+        .tell(output)?;
 
     watch(&urls, &worker, args.no_demo, &mut signals).await;
 
     ground.home.withdraw();
-    let orderly = signals.unless_repeated(stop(&worker, scheduler)).await.is_some();
+    let orderly = signals.unless_repeated(stop(server, &worker, scheduler)).await.is_some();
     ground.server.stop().await?;
     eprintln!("stopped; the data stays in {}", ground.home.dir().display());
     Ok(if orderly { ExitCode::SUCCESS } else { ExitCode::from(130) })
@@ -129,49 +125,11 @@ async fn watch(urls: &Urls, worker: &WorkerHandle, no_demo: bool, signals: &mut 
     }
 }
 
-async fn stop(worker: &WorkerHandle, scheduler: SchedulerHandle) {
+async fn stop(server: ServerHandle, worker: &WorkerHandle, scheduler: SchedulerHandle) {
     let running = worker.stats().running;
     if running > 0 {
         eprintln!("stopping: {running} jobs may end first (Ctrl-C again: at once)");
     }
-    worker.shutdown().await;
+    tokio::join!(server.shutdown(), worker.shutdown());
     scheduler.shutdown().await;
-}
-
-fn tell(ground: &Ground, urls: &Urls, report: &Report, no_demo: bool, output: Output) -> Result<()> {
-    let (dir, file) = (ground.home.dir().display(), ground.home.dev_file());
-    let database = redact(&urls.app);
-    if output.is_json() {
-        let json = json!({
-            "data_dir": ground.home.dir(), "dev_file": file, "database_url": database, "tenant_id": TENANT,
-        });
-        return output.answer(&json, String::new);
-    }
-    let schema = match (report.applied.len(), report.functions_changed.len()) {
-        (0, 0) => "up to date".to_owned(),
-        (files, functions) => format!("{files} migrations and {functions} files of functions applied"),
-    };
-    let jobs = if no_demo { "none until you enqueue some" } else { "a few each second; --no-demo for none" };
-    let file = file.display();
-    eprintln!(
-        "JobForge {} is ready.\n\
-         \x20 Postgres  {}\n\
-         \x20 database  {database}\n\
-         \x20 schema    {schema}\n\
-         \x20 tenant    demo, {TENANT}\n\
-         \x20 jobs      {jobs}\n\
-         \x20 egress    connectors may reach this machine too ({}), as `jobforge work` may not\n\
-         \x20 details   {file} (with the password; readable by you alone)\n\n\
-         Try, in another terminal in this directory:\n\
-         \x20 jobforge jobs list\n\
-         \x20 jobforge enqueue demo.echo --payload '{{\"hello\": \"world\"}}'\n\
-         \x20 jobforge doctor\n\
-         \x20 psql \"$(sed -n 's/.*\"database_url\": \"\\(.*\\)\".*/\\1/p' {file})\" \\\n\
-         \x20   -c \"set app.tenant_id = '{TENANT}'\" -c 'select id, type, status from jobforge.jobs'\n\n\
-         Ctrl-C stops everything; the data stays in {dir}.\n",
-        env!("CARGO_PKG_VERSION"),
-        ground.server.description,
-        LOOPBACK.join(", "),
-    );
-    Ok(())
 }

@@ -1,8 +1,8 @@
 //! The directory a development server lives in: one server at a time, its files readable by its owner only.
 //!
-//! `postgres/` is the private Postgres, `artifacts/` has large payloads and results, `logins.json` the passwords, `dev.json` how to reach it while it runs.
+//! `postgres/` is the private Postgres, `artifacts/` has large payloads and results, `logins.json` the passwords,
+//! `keys.json` the keys, `dev.json` how to reach it while it runs.
 
-use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -12,9 +12,11 @@ use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::dev::keys::Keys;
 use crate::dev::logins::{Logins, url_as};
 
 /// Where it lives unless told otherwise.
@@ -38,7 +40,7 @@ pub(crate) struct DevFile {
     /// The demo tenant.
     pub(crate) tenant_id: Uuid,
     /// API keys by name.
-    pub(crate) keys: BTreeMap<String, String>,
+    pub(crate) keys: Keys,
 }
 
 /// Held while a development server runs; released with the process.
@@ -145,22 +147,28 @@ impl DevHome {
 
     /// The passwords of an earlier start.
     pub(crate) fn logins(&self) -> Result<Option<Logins>> {
-        let path = self.logins_file();
-        match fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(
-                serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?,
-            )),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-        }
+        read_kept(&self.logins_file())
     }
 
     pub(crate) fn keep_logins(&self, logins: &Logins) -> Result<()> {
         write_private(&self.logins_file(), &serde_json::to_string_pretty(logins)?)
     }
 
+    /// The keys of an earlier start.
+    pub(crate) fn keys(&self) -> Result<Option<Keys>> {
+        read_kept(&self.keys_file())
+    }
+
+    pub(crate) fn keep_keys(&self, keys: &Keys) -> Result<()> {
+        write_private(&self.keys_file(), &serde_json::to_string_pretty(keys)?)
+    }
+
     fn logins_file(&self) -> PathBuf {
         self.dir.join("logins.json")
+    }
+
+    fn keys_file(&self) -> PathBuf {
+        self.dir.join("keys.json")
     }
 }
 
@@ -172,6 +180,17 @@ pub(crate) fn find_dev_file(data_dir: Option<&Path>) -> Option<DevHome> {
         .into_iter()
         .flatten()
         .find(|home| home.dev_file().exists())
+}
+
+/// What an earlier start wrote, if one did.
+fn read_kept<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            Ok(Some(serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
 }
 
 /// Written beside and renamed, so that whoever sees the file sees all of it.

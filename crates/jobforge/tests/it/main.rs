@@ -10,14 +10,17 @@ mod connectors;
 mod dead;
 mod definitions;
 mod dev;
+mod dev_keys;
 mod dev_server;
 mod doctor;
 mod doctor_checks;
 mod jobs;
+mod keys;
 mod logs;
 mod migrate;
 mod operate;
 mod schedule;
+mod serve;
 mod work;
 
 use std::path::Path;

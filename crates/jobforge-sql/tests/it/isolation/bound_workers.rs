@@ -14,6 +14,7 @@ probes![
     it_claims_only_its_tenants_jobs,
     it_claims_no_reserved_or_suspect_job_of_another,
     of_few_jobs_it_claims_its_tenants,
+    onto_its_lease_comes_no_other_tenants_job,
     it_cannot_claim_onto_a_trusted_lease,
     its_reports_on_a_trusted_lease_are_refused,
     it_cannot_end_a_trusted_lease,
@@ -70,6 +71,21 @@ async fn of_few_jobs_it_claims_its_tenants(site: &Site) -> Verdict {
     let claim = works("claim", claim_with(&site.worker_a, "w2", 10, in_queue(queue)).await)?;
     let tenants: Vec<_> = claim.jobs.iter().map(|job| job.tenant_id).collect();
     same("the claimed jobs' tenants", tenants, vec![TENANT_A])
+}
+
+/// Whoever claims: one job alone is taken without a turn, but not that of another tenant.
+async fn onto_its_lease_comes_no_other_tenants_job(site: &Site) -> Verdict {
+    let queue = "bound_one";
+    let extra = format!("'{{}}', p_queue => '{queue}'");
+    works("enqueue", enqueue_with(&site.app, TENANT_A, NOOP, &extra).await)?;
+    let lease_id = works("claim", claim_with(&site.worker_a, "w2", 10, in_queue(queue)).await)?.lease_id;
+    works("enqueue", enqueue_with(&site.app, TENANT_B, NOOP, &extra).await)?;
+    for worker in [&site.worker_a, &site.worker] {
+        let options = ClaimOptions { lease_id: Some(lease_id), ..in_queue(queue) };
+        let claim = works("claim", claim_with(worker, "w2", 10, options).await)?;
+        same("jobs of B on a lease of A", claim.jobs, vec![])?;
+    }
+    Ok(())
 }
 
 async fn it_cannot_claim_onto_a_trusted_lease(site: &Site) -> Verdict {
@@ -131,7 +147,9 @@ async fn an_unregistered_worker_is_refused(site: &Site) -> Verdict {
     let forget = format!("delete from jobforge.logins where role_name = '{WORKER_A}'");
     works("forget the login", site.admin.batch_execute(&forget).await)?;
     let found = async {
-        let [own, _] = site.held_in("bound_unknown").await?;
+        let [own, foreign] = site.held_in("bound_unknown").await?;
+        let onto = ClaimOptions { lease_id: Some(foreign.lease_id), ..in_queue("bound_unknown") };
+        refused("claim", claim_with(&site.worker_a, "w1", 10, onto).await, &["JF009 login_not_bound"])?;
         for report in Report::ALL {
             refused(
                 &format!("{report:?}"),

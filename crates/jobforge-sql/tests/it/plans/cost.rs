@@ -38,7 +38,7 @@ async fn a_claims_cost_does_not_grow_with_others_work() {
     let admin = quiet(&db).await;
     fill(&admin, Jobs { count: 2000, tenants: 20, kind: NOOP, state: "ready" }).await;
     let alone = cost_of_a_claim(&db, "{test.noop}").await;
-    // A hundred taken and as many walked, a row for each tenant's turn, what a survey counts, and nothing else.
+    // A hundred taken and as many walked, a row for each tenant's turn, what a look counts, and nothing else.
     assert!(alone.0 <= 2 * 100 + 2 * 20 + 33, "a claim of 100 looks at {} jobs", alone.0);
     for (what, kind, state, count) in [
         ("100,000 ready jobs of another type", OTHER, "ready", 100_000),

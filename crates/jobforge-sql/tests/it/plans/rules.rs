@@ -13,7 +13,8 @@ use crate::schema::{APP, NOOP, OPERATOR, OTHER, QUEUE, WORKER};
 const CLAIM: &str = "select lease_id, tenant_id, id, fence, locator::text, priority, run_at::text, type
     from jobforge.claim_jobs('w1', $1, $2, $3, p_cursor => $4) where id is not null";
 
-const SURVEY: &str = "select array(select (select d.timeout_seconds";
+const LOOK: &str = "select (select l from jobforge.leases l";
+const TAKE: &str = "update jobforge.jobs j set status = 'running'";
 const AFTER_PLACE: &str = "ROW(priority, run_at, id) > ROW(";
 const AFTER_TENANT: &str = "ROW(tenant_id, priority) > ROW(";
 
@@ -62,14 +63,12 @@ async fn claim(worker: &mut Watched, types: &[&str], queues: &[&str], cursor: Op
 /// A claim reads `jobs` only by the indexes made for it, in their order, no further than its limit, and writes by place.
 fn claims_rules(faults: &mut Faults, seen: &Seen) {
     faults.all_jobs(seen, is_a_claims);
-    faults.all_jobs(seen, |scan| {
-        let takes = scan.statement.starts_with("update jobforge.jobs j set status = 'running'");
-        !takes || scan.kind == "Tid Scan"
-    });
-    // Behind a position, not filtered to be behind it; a survey counts no further than to one more than few.
+    faults.all_jobs(seen, |scan| !scan.statement.starts_with(TAKE) || scan.kind == "Tid Scan");
+    // Behind a position, not filtered to be behind it; a look counts no further than to one more than few, lane by lane.
     faults.all_jobs(seen, |scan| {
         let behind = scan.has(AFTER_PLACE) || scan.has(AFTER_TENANT);
-        scan.index != "jobs_turn" || behind || (scan.statement.starts_with(SURVEY) && scan.tuples <= 33)
+        let counts = scan.statement.starts_with(LOOK) && scan.has("type = ") && scan.tuples <= 33;
+        scan.index != "jobs_turn" || behind || counts
     });
     faults.some_jobs("the walk of a tenant", seen, |scan| {
         scan.index == "jobs_turn" && scan.locks() && scan.has(AFTER_PLACE)
@@ -90,7 +89,9 @@ fn is_a_claims(scan: &Scan) -> bool {
             || scan.above.iter().any(|kind| kind == "LockRows");
     }
     let of_claims = ["jobs_turn", "jobs_apart", "jobs_future", "jobs_keyed"];
-    scan.kind.starts_with("Index") && of_claims.contains(&scan.index.as_str()) && scan.stops_at_its_limit()
+    let by_index = scan.kind.starts_with("Index") && of_claims.contains(&scan.index.as_str());
+    let one = scan.statement.starts_with(LOOK) && scan.index == "jobs_future" && scan.tuples <= 1;
+    by_index && (one || scan.stops_at_its_limit())
 }
 
 /// The cursor a worker would send with its next claim.
@@ -141,6 +142,21 @@ pub(crate) async fn few_jobs_are_taken_at_once(faults: &mut Faults, db: &TestDb)
     faults.all_jobs(&seen, is_a_claims);
     faults.all_jobs(&seen, |scan| !scan.has(AFTER_TENANT) && scan.tuples <= 33);
     faults.some_jobs("few", &seen, |scan| scan.index == "jobs_turn" && scan.locks());
+
+    // One job alone, on a lease that is there, takes a look and an update.
+    let whose = tenant(0);
+    app.run(&format!(
+        "set app.tenant_id = '{whose}'; select jobforge.enqueue_job('{whose}', '{NOOP}', p_queue => 'few')"
+    ))
+    .await;
+    let one = "select * from jobforge.claim_jobs('w1', '{few,another}', $1, 20, $2) where id is not null";
+    let lease: Uuid = seen.rows[0].get("lease_id");
+    let seen = worker.call(one, &[&[NOOP, OTHER].as_slice(), &lease]).await;
+    assert_eq!(seen.rows.len(), 1);
+    faults.all_jobs(&seen, is_a_claims);
+    faults.all_jobs(&seen, |scan| {
+        scan.statement.starts_with(LOOK) || (scan.statement.starts_with(TAKE) && scan.kind == "Tid Scan")
+    });
 }
 
 pub(crate) async fn lanes_are_walked_one_by_one(faults: &mut Faults, db: &TestDb) {

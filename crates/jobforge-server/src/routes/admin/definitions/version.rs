@@ -1,6 +1,6 @@
 //! A definition's version: the time of its last change, as an ETag.
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use jobforge_core::{Code, Expected, ListedDefinition};
@@ -10,7 +10,7 @@ use crate::problem::{ErrorCode, Problem};
 
 /// What `If-Match` and `If-None-Match` ask for: one version, or that it is new. `If-Match: *` is not told here.
 pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Problem> {
-    match (text(headers, header::IF_MATCH)?, text(headers, header::IF_NONE_MATCH)?) {
+    match (text(headers, &header::IF_MATCH)?, text(headers, &header::IF_NONE_MATCH)?) {
         (None, None) => Ok(Expected::Anything),
         (None, Some("*")) => Ok(Expected::Nothing),
         (Some("*"), None) => Ok(Expected::Anything),
@@ -52,10 +52,10 @@ fn read(tag: &str) -> Option<Timestamp> {
     Timestamp::from_microsecond(number.parse().ok()?).ok()
 }
 
-fn text(headers: &HeaderMap, name: header::HeaderName) -> Result<Option<&str>, Problem> {
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
     let malformed =
         || Problem::malformed("precondition_malformed", format!("the header {name} is there once, as text"));
-    let mut values = headers.get_all(&name).iter();
+    let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     match (value.to_str(), values.next()) {
         (Ok(text), None) => Ok(Some(text.trim())),

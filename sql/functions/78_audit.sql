@@ -1,6 +1,6 @@
 -- owner: jf_fn
 -- Who did what: written by every function that changes something for somebody, read page by page. Under the tenant,
--- subject to row-level security; the operators' half is in 99_audit_system.sql.
+-- subject to row-level security; the operators' half is in 79_audit_system.sql.
 
 create or replace function jobforge.list_audit(
   p_tenant_id uuid, p_subject_kind text default null, p_subject_id text default null, p_actor text default null,

@@ -1,0 +1,49 @@
+//! `jobforge serve`: the HTTP API, until it is told to stop.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use jobforge_server::{Server, ServerConfig};
+use serde_json::json;
+
+use crate::cli::ServeArgs;
+use crate::config::{Config, ServerLogins};
+use crate::failure::Usage;
+use crate::output::Output;
+use crate::signals::Signals;
+use crate::target::{Purpose, Target};
+
+pub(crate) async fn run(config: &Config, args: &ServeArgs, output: Output) -> Result<ExitCode> {
+    let mut signals = Signals::listen()?;
+    let server = Server::new(server_config(config)?).await?;
+    let server = server.start(args.listen.unwrap_or(config.server.listen)).await?;
+    let url = format!("http://{}", server.address());
+    tracing::info!(url, "the server is ready");
+    output.answer(&json!({ "url": url }), || {
+        format!("JobForge listens on {url}; {url}/docs tells the routes")
+    })?;
+    signals.next().await;
+    tracing::info!("the server stops");
+    match signals.unless_repeated(server.shutdown()).await {
+        Some(()) => Ok(ExitCode::SUCCESS),
+        None => Ok(ExitCode::from(130)),
+    }
+}
+
+/// The logins of the settings; without a database in them those of the development server that runs here.
+fn server_config(config: &Config) -> Result<ServerConfig> {
+    let settings = &config.server;
+    let of_dev = |purpose| match config.database_url {
+        None => Target::resolve(config, purpose).map(|target| Some(target.url)),
+        Some(_) => Ok(None),
+    };
+    let Target { url: tenant, direct_url, .. } = Target::resolve(config, Purpose::Produce)?;
+    let operator =
+        settings.operator_url.clone().map_or_else(|| of_dev(Purpose::Operate), |url| Ok(Some(url)))?;
+    let operator = operator.ok_or_else(|| {
+        Usage::new("no operator login: set server.operator_url (JOBFORGE_SERVER__OPERATOR_URL)")
+    })?;
+    let worker = settings.worker_url.clone().map_or_else(|| of_dev(Purpose::Work), |url| Ok(Some(url)))?;
+    let config = settings.config(ServerLogins { tenant, operator, worker });
+    Ok(ServerConfig { direct_url, ..config })
+}

@@ -1,0 +1,87 @@
+//! The section `[server]`: where the HTTP API listens, its logins, and how much it takes.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, bail};
+use jobforge_server::{RateLimits, ServerConfig};
+use serde::{Deserialize, Serialize};
+
+/// The least and the most that a body's limit may be.
+const BODY_BYTES: std::ops::RangeInclusive<usize> = 1024..=1 << 30;
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerSettings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) operator_url: Option<String>,
+    pub(crate) worker_url: Option<String>,
+    pub(crate) connections: usize,
+    pub(crate) max_body_bytes: usize,
+    pub(crate) gather: bool,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) rates: RateSettings,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RateSettings {
+    pub(crate) per_credential: u32,
+    pub(crate) refused_per_address: u32,
+}
+
+/// The logins of a server.
+pub(crate) struct ServerLogins {
+    pub(crate) tenant: String,
+    pub(crate) operator: String,
+    pub(crate) worker: Option<String>,
+}
+
+impl ServerSettings {
+    /// Refuses what cannot work.
+    pub(super) fn validate(&self) -> Result<()> {
+        for (name, url) in
+            [("server.operator_url", &self.operator_url), ("server.worker_url", &self.worker_url)]
+        {
+            if let Some(url) = url {
+                // The driver's message may repeat the URL, and so its password.
+                url.parse::<tokio_postgres::Config>()
+                    .ok()
+                    .with_context(|| format!("{name} is no Postgres URL"))?;
+            }
+        }
+        let rules = [
+            ((1..=1000).contains(&self.connections), "server.connections must be 1 to 1000"),
+            (BODY_BYTES.contains(&self.max_body_bytes), "server.max_body_bytes must be 1024 to 1073741824"),
+            (self.rates.per_credential > 0, "server.rates.per_credential must be more than 0"),
+            (self.rates.refused_per_address > 0, "server.rates.refused_per_address must be more than 0"),
+            (
+                self.hosts.iter().all(|host| is_name(host)),
+                "server.hosts takes names alone, without scheme, port or path",
+            ),
+        ];
+        match rules.iter().find(|(kept, _)| !kept) {
+            Some((_, broken)) => bail!("{broken}"),
+            None => Ok(()),
+        }
+    }
+
+    /// A server's settings with these logins.
+    pub(crate) fn config(&self, logins: ServerLogins) -> ServerConfig {
+        ServerConfig {
+            worker_url: logins.worker,
+            connections: self.connections,
+            max_body_bytes: self.max_body_bytes,
+            gather: self.gather,
+            hosts: self.hosts.clone(),
+            rates: RateLimits {
+                per_credential: self.rates.per_credential,
+                refused_per_address: self.rates.refused_per_address,
+            },
+            ..ServerConfig::new(logins.tenant, logins.operator)
+        }
+    }
+}
+
+fn is_name(host: &str) -> bool {
+    !host.is_empty() && host.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'.' || c == b'-')
+}

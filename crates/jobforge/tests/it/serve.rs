@@ -1,0 +1,139 @@
+//! `jobforge serve`: it tells where it listens, answers, and ends in order.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ExitStatus, Stdio};
+
+use jobforge_testkit::{APP, OPERATOR, PASSWORD, TestDb, WORKER};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::{Cli, demo_db, until};
+
+/// A running `jobforge serve`.
+pub(crate) struct Serve {
+    child: Child,
+    pub(crate) url: String,
+}
+
+impl Serve {
+    /// Starts one on a free port and reads where it listens.
+    pub(crate) fn start(db: &TestDb) -> Serve {
+        let mut command = Cli::new(db, APP).command();
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--json"])
+            .env("JOBFORGE_SERVER__OPERATOR_URL", db.url_as(OPERATOR, Some(PASSWORD)))
+            .env("JOBFORGE_SERVER__WORKER_URL", db.url_as(WORKER, Some(PASSWORD)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        // The directory of its settings is gone by then: there are none.
+        command.current_dir("/");
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut text = String::new();
+        while serde_json::from_str::<Value>(&text).is_err() {
+            text.push_str(&lines.next().expect("it ended without a word").unwrap());
+        }
+        let told: Value = serde_json::from_str(&text).unwrap();
+        Serve { child, url: told["url"].as_str().unwrap().to_owned() }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
+    }
+
+    fn ended(&mut self) -> ExitStatus {
+        until("the server ends", || self.child.try_wait().unwrap())
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Status and body of one request: method and path, then a body if there is one.
+pub(crate) fn request(url: &str, key: &str, line: &str, body: Option<&str>) -> (u16, Value) {
+    let host = url.strip_prefix("http://").unwrap();
+    let (method, path) = line.split_once(' ').unwrap();
+    let body = body.unwrap_or_default();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {key}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap_or(Value::Null))
+}
+
+#[tokio::test]
+async fn a_server_answers_by_its_keys_and_ends_in_order() {
+    let db = demo_db().await;
+    let key = Cli::new(&db, OPERATOR).run(&["keys", "create", "producer"]).stdout;
+    let mut server = Serve::start(&db);
+    assert_eq!(request(&server.url, "", "GET /api/v1/health/ready", None).0, 200);
+    let body = r#"{"type": "demo.echo", "payload": {"n": 1}}"#;
+    let (status, job) = request(&server.url, key.trim(), "POST /api/v1/jobs", Some(body));
+    assert_eq!((status, job["status"].as_str()), (201, Some("queued")), "{job}");
+    let shown = Cli::new(&db, APP).run(&["jobs", "show", job["id"].as_str().unwrap(), "--json"]).json();
+    assert_eq!(shown["job"]["payload"]["n"], 1);
+    let (status, refusal) = request(&server.url, "jf_no_key", "POST /api/v1/jobs", Some(body));
+    assert_eq!((status, refusal["code"].as_str()), (401, Some("JF101")), "{refusal}");
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_second_signal_does_not_wait_for_a_request_that_is_under_way() {
+    let db = demo_db().await;
+    let mut server = Serve::start(&db);
+    let host = server.url.strip_prefix("http://").unwrap().to_owned();
+    // Half a request: the server waits for its other half as long as it may.
+    let mut slow = TcpStream::connect(&host).unwrap();
+    write!(slow, "POST /api/v1/jobs HTTP/1.1\r\nhost: {host}\r\ncontent-length: 10\r\n").unwrap();
+    server.signal(Signal::SIGTERM);
+    until("it takes no more requests", || TcpStream::connect(&host).is_err().then_some(()));
+    assert!(server.child.try_wait().unwrap().is_none(), "it waits");
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().code(), Some(130));
+}
+
+#[tokio::test]
+async fn what_cannot_work_is_refused_at_the_start() {
+    let db = demo_db().await;
+    let cli = Cli::new(&db, APP);
+    let without = cli.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(without.code, 2, "{without:?}");
+    assert!(without.stderr.contains("set server.operator_url"), "{without:?}");
+
+    let with_operator = |url: &str, listen: &str| {
+        let mut command = cli.command();
+        command.args(["serve", "--listen", listen]).env("JOBFORGE_SERVER__OPERATOR_URL", url);
+        crate::Ran::of(command.output().unwrap())
+    };
+    let superuser = with_operator(&db.super_url(), "127.0.0.1:0");
+    assert_eq!(superuser.code, 1, "{superuser:?}");
+    assert!(superuser.stderr.contains("server.operator_url"), "{superuser:?}");
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let busy = with_operator(&db.url_as(OPERATOR, Some(PASSWORD)), &address);
+    assert_eq!(busy.code, 1, "{busy:?}");
+    assert!(busy.stderr.contains(&format!("cannot listen on {address}")), "{busy:?}");
+}
+
+#[test]
+fn the_description_is_printed_without_a_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let printed = crate::run(dir.path(), &["openapi"]).json();
+    assert!(printed["paths"]["/api/v1/jobs"]["post"].is_object());
+}
