@@ -18,7 +18,7 @@ async fn every_wrong_key_gets_the_same_answer() {
     let wrong_secret = format!("{head}_{}", secret.chars().rev().collect::<String>());
     let unknown = format!("jf_000000000000_{secret}");
     let wrongs =
-        [revoked.text.as_str(), &wrong_secret, &unknown, "jf_", "jf_x_y", "", "no.such.token", &secret];
+        [revoked.text.as_str(), &wrong_secret, &unknown, "jf_", "jf_x_y", "", "no.such.token", secret];
     let mut answers = Vec::new();
     for wrong in wrongs {
         let answer = Ask::get("/jobs").bearer(wrong).of(&world.router).await;
