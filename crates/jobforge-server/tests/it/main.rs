@@ -25,6 +25,7 @@ mod jobs_operate;
 mod jobs_rights;
 mod jobs_tick;
 mod jobs_wait;
+mod openapi;
 mod worker;
 mod worker_agent;
 mod worker_gather;
