@@ -1091,6 +1091,7 @@ alter table jobforge.tenants add column rate_per_second double precision;
 alter table jobforge.tenants add column rate_burst integer;
 alter table jobforge.tenants add column limited_since xid8;
 alter table jobforge.tenants add column retention text;
+alter table jobforge.tenants add column time_zone text default 'UTC'::text not null;
 alter table jobforge.tenants add constraint tenants_burst_range CHECK (((rate_burst IS NULL) OR (((rate_burst >= 1) AND (rate_burst <= 1000000)) AND (rate_per_second IS NOT NULL))));
 alter table jobforge.tenants add constraint tenants_in_flight_range CHECK (((max_in_flight >= 1) AND (max_in_flight <= 1000000)));
 alter table jobforge.tenants add constraint tenants_name_length CHECK (((length(name) >= 1) AND (length(name) <= 200)));
@@ -1098,6 +1099,7 @@ alter table jobforge.tenants add constraint tenants_pending_range CHECK (((max_p
 alter table jobforge.tenants add constraint tenants_pk PRIMARY KEY (id);
 alter table jobforge.tenants add constraint tenants_rate_range CHECK (((rate_per_second >= (0.0001)::double precision) AND (rate_per_second <= (1000000)::double precision)));
 alter table jobforge.tenants add constraint tenants_retention_known CHECK ((retention = ANY (ARRAY['day'::text, 'week'::text, 'month'::text, 'year'::text])));
+alter table jobforge.tenants add constraint tenants_time_zone_form CHECK (((time_zone ~ '^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$'::text) AND (length(time_zone) <= 64)));
 alter table jobforge.tenants add constraint tenants_weight_range CHECK (((weight >= 1) AND (weight <= 100)));
 create index tenants_limited ON jobforge.tenants USING btree (id) WHERE ((max_in_flight IS NOT NULL) OR (rate_per_second IS NOT NULL));
 create index tenants_weighted ON jobforge.tenants USING btree (id) WHERE (weight <> 1);
@@ -1634,9 +1636,9 @@ create function jobforge.list_system_audit(p_tenant_id uuid DEFAULT NULL::uuid, 
 alter function jobforge.list_system_audit(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text) owner to jf_sys;
 grant execute on function jobforge.list_system_audit(uuid, text, text, text, timestamp with time zone, timestamp with time zone, integer, text) to jf_operator;
 
-create function jobforge.list_tenants(p_limit integer DEFAULT 100, p_after uuid DEFAULT NULL::uuid) returns TABLE(id uuid, name text, weight integer, max_pending integer, max_in_flight integer, rate_per_second double precision, rate_burst integer, retention text, created_at timestamp with time zone, paused_at timestamp with time zone, paused_until timestamp with time zone, pause_reason text, paused_by text) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
-alter function jobforge.list_tenants(integer, uuid) owner to jf_sys;
-grant execute on function jobforge.list_tenants(integer, uuid) to jf_operator;
+create function jobforge.list_tenants(p_limit integer DEFAULT 100, p_after uuid DEFAULT NULL::uuid, p_id uuid DEFAULT NULL::uuid) returns TABLE(id uuid, name text, weight integer, max_pending integer, max_in_flight integer, rate_per_second double precision, rate_burst integer, retention text, time_zone text, created_at timestamp with time zone, paused_at timestamp with time zone, paused_until timestamp with time zone, pause_reason text, paused_by text) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_tenants(integer, uuid, uuid) owner to jf_sys;
+grant execute on function jobforge.list_tenants(integer, uuid, uuid) to jf_operator;
 
 create function jobforge.list_workers(p_limit integer DEFAULT 100) returns TABLE(worker_id text, host text, pid integer, version text, queues text[], types text[], slots integer, running integer, metadata jsonb, started_at timestamp with time zone, last_seen timestamp with time zone, stopped_at timestamp with time zone, stale boolean) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_workers(integer) owner to jf_sys;
@@ -2147,13 +2149,13 @@ alter function jobforge.upsert_connector_config(uuid, text, jsonb, jsonb, text) 
 grant execute on function jobforge.upsert_connector_config(uuid, text, jsonb, jsonb, text) to jf_operator;
 grant execute on function jobforge.upsert_connector_config(uuid, text, jsonb, jsonb, text) to jf_tenant;
 
-create function jobforge.upsert_definition(p_key text, p_description text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_timeout_seconds integer DEFAULT NULL::integer, p_max_attempts integer DEFAULT NULL::integer, p_max_deaths integer DEFAULT NULL::integer, p_retry_preset text DEFAULT NULL::text, p_retry_base_ms bigint DEFAULT NULL::bigint, p_retry_factor real DEFAULT NULL::real, p_retry_cap_ms bigint DEFAULT NULL::bigint, p_retry_jitter real DEFAULT NULL::real, p_retention text DEFAULT NULL::text, p_is_active boolean DEFAULT NULL::boolean, p_max_in_flight integer DEFAULT NULL::integer, p_max_in_flight_per_key integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_dead_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[], p_arg_schema jsonb DEFAULT NULL::jsonb, p_redact text[] DEFAULT NULL::text[]) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
-alter function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[]) owner to jf_sys;
-grant execute on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[]) to jf_operator;
+create function jobforge.upsert_definition(p_key text, p_description text DEFAULT NULL::text, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_timeout_seconds integer DEFAULT NULL::integer, p_max_attempts integer DEFAULT NULL::integer, p_max_deaths integer DEFAULT NULL::integer, p_retry_preset text DEFAULT NULL::text, p_retry_base_ms bigint DEFAULT NULL::bigint, p_retry_factor real DEFAULT NULL::real, p_retry_cap_ms bigint DEFAULT NULL::bigint, p_retry_jitter real DEFAULT NULL::real, p_retention text DEFAULT NULL::text, p_is_active boolean DEFAULT NULL::boolean, p_max_in_flight integer DEFAULT NULL::integer, p_max_in_flight_per_key integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_dead_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[], p_arg_schema jsonb DEFAULT NULL::jsonb, p_redact text[] DEFAULT NULL::text[], p_only_new boolean DEFAULT false, p_unchanged_since timestamp with time zone DEFAULT NULL::timestamp with time zone) returns text language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[], boolean, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real, bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[], boolean, timestamp with time zone) to jf_operator;
 
-create function jobforge.upsert_tenant(p_tenant_id uuid, p_name text DEFAULT NULL::text, p_weight integer DEFAULT NULL::integer, p_max_pending integer DEFAULT NULL::integer, p_max_in_flight integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[]) returns uuid language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
-alter function jobforge.upsert_tenant(uuid, text, integer, integer, integer, double precision, integer, text, text[]) owner to jf_sys;
-grant execute on function jobforge.upsert_tenant(uuid, text, integer, integer, integer, double precision, integer, text, text[]) to jf_operator;
+create function jobforge.upsert_tenant(p_tenant_id uuid, p_name text DEFAULT NULL::text, p_weight integer DEFAULT NULL::integer, p_max_pending integer DEFAULT NULL::integer, p_max_in_flight integer DEFAULT NULL::integer, p_rate_per_second double precision DEFAULT NULL::double precision, p_rate_burst integer DEFAULT NULL::integer, p_retention text DEFAULT NULL::text, p_clear text[] DEFAULT '{}'::text[], p_time_zone text DEFAULT NULL::text) returns uuid language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.upsert_tenant(uuid, text, integer, integer, integer, double precision, integer, text, text[], text) owner to jf_sys;
+grant execute on function jobforge.upsert_tenant(uuid, text, integer, integer, integer, double precision, integer, text, text[], text) to jf_operator;
 
 create function jobforge.values_at(p_value jsonb, p_steps text[]) returns SETOF jsonb language plpgsql immutable;
 alter function jobforge.values_at(jsonb, text[]) owner to jf_fn;

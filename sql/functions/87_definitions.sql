@@ -1,6 +1,10 @@
 -- owner: jf_sys
 -- Definitions: what a job type is, how it is retried, limited and kept, what its payloads must be and what of them is shown.
 
+-- A function whose arguments changed would stand beside the old one.
+drop function if exists jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real,
+  bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[]);
+
 create or replace function jobforge.upsert_definition(
   p_key text, p_description text default null, p_queue text default null, p_priority integer default null,
   p_timeout_seconds integer default null, p_max_attempts integer default null, p_max_deaths integer default null,
@@ -8,7 +12,8 @@ create or replace function jobforge.upsert_definition(
   p_retry_cap_ms bigint default null, p_retry_jitter real default null, p_retention text default null,
   p_is_active boolean default null, p_max_in_flight integer default null, p_max_in_flight_per_key integer default null,
   p_rate_per_second double precision default null, p_rate_burst integer default null, p_dead_retention text default null,
-  p_clear text[] default '{}', p_arg_schema jsonb default null, p_redact text[] default null)
+  p_clear text[] default '{}', p_arg_schema jsonb default null, p_redact text[] default null,
+  p_only_new boolean default false, p_unchanged_since timestamptz default null)
 returns text
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -31,6 +36,11 @@ begin
   insert into jobforge.definitions (key) values (p_key) on conflict (key) do nothing;
   v_is_new := found;
   select d.* into v_old from jobforge.definitions d where d.key = p_key for no key update;
+  if coalesce(p_only_new, false) and not v_is_new then
+    perform jobforge.refuse('JF008', 'definition_exists', format('there is a definition %s already', p_key));
+  elsif p_unchanged_since is not null and (v_is_new or v_old.updated_at <> p_unchanged_since) then
+    perform jobforge.refuse('JF008', 'definition_changed', format('definition %s was changed since it was looked at', p_key));
+  end if;
   v_new := v_old;
   if p_retry_preset is not null then
     v_new.retry_base_ms := case p_retry_preset when 'patient' then 2000 else 1000 end;
@@ -55,8 +65,9 @@ begin
     is_active = coalesce(p_is_active, d.is_active),
     max_in_flight = case when 'max_in_flight' <> all (p_clear) then coalesce(p_max_in_flight, d.max_in_flight) end,
     max_in_flight_per_key = coalesce(p_max_in_flight_per_key, d.max_in_flight_per_key),
-    rate_per_second = case when 'rate' <> all (p_clear) then coalesce(p_rate_per_second, d.rate_per_second) end,
-    rate_burst = case when 'rate' <> all (p_clear) then coalesce(p_rate_burst, d.rate_burst) end,
+    -- A rate that is taken away and given in one call is the given one, without what it had of the old.
+    rate_per_second = coalesce(p_rate_per_second, case when 'rate' <> all (p_clear) then d.rate_per_second end),
+    rate_burst = coalesce(p_rate_burst, case when 'rate' <> all (p_clear) then d.rate_burst end),
     limited_since = v_new.limited_since, arg_schema = v_new.arg_schema, write_only = v_new.write_only,
     redact = case when 'redact' = any (p_clear) then '{}' else coalesce(p_redact, d.redact) end, updated_at = v_now
   where d.key = p_key
@@ -76,11 +87,14 @@ exception when check_violation or numeric_value_out_of_range then
 end
 $$;
 comment on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real,
-  bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[]) is
+  bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[], boolean,
+  timestamptz) is
   'Makes a job type known or changes it; what is not given stays, what p_clear names (max_in_flight, rate, arg_schema, '
-  'redact) is taken away. Presets: standard, quick, patient.';
+  'redact) is taken away. Presets: standard, quick, patient. Refused with p_only_new where it is known already, with '
+  'p_unchanged_since where it was changed at another time than that.';
 grant execute on function jobforge.upsert_definition(text, text, text, integer, integer, integer, integer, text, bigint, real,
-  bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[]) to jf_operator;
+  bigint, real, text, boolean, integer, integer, double precision, integer, text, text[], jsonb, text[], boolean,
+  timestamptz) to jf_operator;
 
 create or replace function jobforge.list_definitions(
   p_limit integer default 100, p_after text default null, p_key text default null)

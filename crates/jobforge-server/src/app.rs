@@ -11,11 +11,13 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::auth::key::Keys;
+use crate::bulks::Bulks;
 use crate::config::ServerConfig;
 use crate::db::Db;
 use crate::gather::Enqueues;
 use crate::problem::Problem;
 use crate::rules::Rules;
+use crate::waiters::Waiters;
 
 /// A server's state.
 pub(crate) struct App {
@@ -24,6 +26,8 @@ pub(crate) struct App {
     pub(crate) enqueues: Enqueues,
     pub(crate) rules: Rules,
     pub(crate) keys: Keys,
+    pub(crate) waiters: Waiters,
+    pub(crate) bulks: Bulks,
     /// Long polls and streams end.
     pub(crate) ending: CancellationToken,
     /// Everything ends, whatever is under way.
@@ -41,7 +45,18 @@ impl App {
         let db = Arc::new(Db::new(&config)?);
         let enqueues = Enqueues::start(db.clone(), &config);
         let (ending, stop) = (CancellationToken::new(), CancellationToken::new());
-        Ok(App { config, db, enqueues, rules: Rules::default(), keys: Keys::default(), ending, stop })
+        let waiters = Waiters::start(db.clone(), &config, ending.clone());
+        Ok(App {
+            config,
+            db,
+            enqueues,
+            rules: Rules::default(),
+            keys: Keys::default(),
+            waiters,
+            bulks: Bulks::default(),
+            ending,
+            stop,
+        })
     }
 
     /// Returns when nothing may go on.

@@ -1,6 +1,10 @@
 //! What a server is told before it starts.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::sealer::Sealer;
+use crate::tick::Tick;
 
 /// The settings of one server. A library reads no environment: whoever starts it fills this in.
 #[derive(Clone, Debug)]
@@ -23,10 +27,16 @@ pub struct ServerConfig {
     pub gather: bool,
     /// Development: jobs can be run by a request, and no key needs to be made by hand.
     pub development: bool,
+    /// What runs due jobs when a request asks for it, in development alone.
+    pub tick: Option<Arc<dyn Tick>>,
+    /// The most requests that wait for jobs to end, up to 10,000.
+    pub waiters: usize,
     /// The names under which browsers may reach this server; an address of this machine is one always.
     pub hosts: Vec<String>,
     /// How many requests are taken.
     pub rates: RateLimits,
+    /// Who seals connectors' secrets. Without, a secret given in clear is refused.
+    pub sealer: Option<Arc<dyn Sealer>>,
 }
 
 /// Requests a second, with as many again at once.
@@ -51,8 +61,11 @@ impl ServerConfig {
             max_body_bytes: 4 << 20,
             gather: true,
             development: false,
+            tick: None,
+            waiters: 5_000,
             hosts: Vec::new(),
             rates: RateLimits { per_credential: 5_000, refused_per_address: 20 },
+            sealer: None,
         }
     }
 }

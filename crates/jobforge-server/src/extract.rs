@@ -15,6 +15,9 @@ use crate::problem::{ErrorCode, Problem};
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
 
+/// A JSON body that may be missing.
+pub(crate) struct BodyIfAny<T>(pub(crate) T);
+
 /// A body that says it is JSON, not read yet.
 pub(crate) struct Json(pub(crate) Bytes);
 
@@ -36,16 +39,25 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for BodyIfAny<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<BodyIfAny<T>, Problem> {
+        let told = require_json(&request);
+        let bytes = Bytes::from_request(request, state).await.map_err(|error| unreadable(&error))?;
+        if bytes.is_empty() {
+            return Ok(BodyIfAny(T::default()));
+        }
+        told?;
+        read_json(&bytes).map(BodyIfAny)
+    }
+}
+
 impl<S: Send + Sync> FromRequest<S> for Json {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Json, Problem> {
-        if !is_json(request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok())) {
-            let detail = "the body must be JSON: Content-Type: application/json";
-            return Err(
-                Problem::malformed("content_type", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
-            );
-        }
+        require_json(&request)?;
         Bytes::from_request(request, state).await.map(Json).map_err(|error| unreadable(&error))
     }
 }
@@ -54,6 +66,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Params<T>, Problem> {
+        // Postgres stores no NUL, and would fail the call with words of its own.
+        if parts.uri.query().is_some_and(|query| query.contains("%00")) {
+            return Err(Problem::malformed("query_malformed", "a parameter has a NUL character"));
+        }
         let query = Query::from_request_parts(parts, state).await;
         let refused =
             |error: QueryRejection| Problem::malformed("query_malformed", sentence(&error.body_text()));
@@ -94,6 +110,14 @@ pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem>
         let reason = if error.is_data() { "body_invalid" } else { "body_malformed" };
         Problem::malformed(reason, message).with_faults(vec![fault])
     })
+}
+
+fn require_json(request: &Request) -> Result<(), Problem> {
+    if is_json(request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok())) {
+        return Ok(());
+    }
+    let detail = "the body must be JSON: Content-Type: application/json";
+    Err(Problem::malformed("content_type", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
 }
 
 fn unreadable(error: &BytesRejection) -> Problem {

@@ -3,7 +3,9 @@
 //! - `router.rs`: every route on one screen; `routes/`: one file per verb
 //! - `auth/`: who calls, what that role may, for which tenant
 //! - `gather/`: concurrent enqueues written together
+//! - `waiters.rs`: requests that wait for jobs, one question for all; `bulks.rs`: operations driven to their end
 //! - `rules.rs`: the definitions' schemas, compiled once
+//! - `sealer.rs`: who seals secrets on their way to the database
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests
 //!
@@ -12,6 +14,8 @@
 
 mod app;
 pub mod auth;
+mod bulks;
+mod change;
 mod config;
 mod cursor;
 mod db;
@@ -23,9 +27,14 @@ mod problem;
 mod router;
 mod routes;
 mod rules;
+mod sealer;
 mod serve;
+mod tick;
+mod waiters;
 
 pub use config::{RateLimits, ServerConfig};
 pub use openapi::document;
 pub use problem::{ErrorCode, Problem};
+pub use sealer::{SealError, SealPlace, Sealer};
 pub use serve::{Server, ServerHandle, StartError};
+pub use tick::{Tick, TickError, Ticked};

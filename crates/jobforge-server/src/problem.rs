@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use jobforge_core::schema::Problem as Fault;
 use jobforge_core::{Code, Error};
 use serde::Serialize;
+use tokio_postgres::error::SqlState;
 use utoipa::ToSchema;
 
 /// How long a caller should wait for the database to come back.
@@ -261,6 +262,10 @@ impl From<Error> for Problem {
             )
             .with_faults(problems)
             .under("/payload"),
+            Error::Database { source, .. } if source.code().is_some_and(is_unstorable) => Problem::malformed(
+                "text_unstorable",
+                "a text holds a character or a number that cannot be stored",
+            ),
             error if error.is_transient() => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "the database does not answer");
                 Problem::unavailable("the database cannot be reached; what was asked may be tried again")
@@ -272,6 +277,16 @@ impl From<Error> for Problem {
             }
         }
     }
+}
+
+/// NUL and half surrogates, which JSON can say and Postgres cannot keep; numbers beyond all bounds.
+fn is_unstorable(state: &SqlState) -> bool {
+    let states = [
+        SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+        SqlState::UNTRANSLATABLE_CHARACTER,
+        SqlState::INVALID_TEXT_REPRESENTATION,
+    ];
+    states.contains(state)
 }
 
 impl IntoResponse for Problem {

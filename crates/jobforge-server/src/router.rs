@@ -16,7 +16,10 @@ use utoipa_swagger_ui::SwaggerUi;
 use crate::app::App;
 use crate::guard;
 use crate::openapi;
-use crate::routes::{health, jobs, no_method, no_route};
+use crate::routes::admin::{
+    audit, connectors, definitions, keys, pauses, queues, series as system_series, system, tenants, workers,
+};
+use crate::routes::{bulk, dead_letters, health, jobs, no_method, no_route, series};
 
 /// The routes and the document that describes them.
 pub(crate) fn routes() -> (Router<Arc<App>>, OpenApi) {
@@ -24,7 +27,47 @@ pub(crate) fn routes() -> (Router<Arc<App>>, OpenApi) {
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
         .routes(routes!(jobs::enqueue::enqueue, jobs::list::list))
-        .routes(routes!(jobs::get::get));
+        .routes(routes!(jobs::summary::summary))
+        .routes(routes!(jobs::tick::tick))
+        .routes(routes!(jobs::get::get))
+        .routes(routes!(jobs::attempts::attempts))
+        .routes(routes!(jobs::logs::logs))
+        .routes(routes!(jobs::result::result))
+        .routes(routes!(jobs::wait::wait))
+        .routes(routes!(jobs::explain::explain))
+        .routes(routes!(jobs::cancel::cancel))
+        .routes(routes!(jobs::retry::retry))
+        .routes(routes!(jobs::reschedule::reschedule))
+        .routes(routes!(jobs::redrive::redrive))
+        .routes(routes!(dead_letters::list::list))
+        .routes(routes!(dead_letters::groups::groups))
+        .routes(routes!(bulk::start::start, bulk::list::list))
+        .routes(routes!(bulk::get::get))
+        .routes(routes!(bulk::results::results))
+        .routes(routes!(bulk::resume::resume))
+        .routes(routes!(bulk::undo::undo))
+        .routes(routes!(series::series))
+        .routes(routes!(definitions::list::list, definitions::create::create))
+        .routes(routes!(
+            definitions::get::get,
+            definitions::upsert::upsert,
+            definitions::deactivate::deactivate
+        ))
+        .routes(routes!(tenants::list::list))
+        .routes(routes!(tenants::get::get, tenants::upsert::upsert))
+        .routes(routes!(pauses::list::list, pauses::pause::pause))
+        .routes(routes!(pauses::resume::resume))
+        .routes(routes!(keys::list::list, keys::create::create))
+        .routes(routes!(keys::revoke::revoke))
+        .routes(routes!(connectors::list::list))
+        .routes(routes!(connectors::get::get, connectors::upsert::upsert, connectors::delete::delete))
+        .routes(routes!(connectors::enable::enable))
+        .routes(routes!(workers::list))
+        .routes(routes!(queues::list))
+        .routes(routes!(system::look))
+        .routes(routes!(system_series::read))
+        .routes(routes!(audit::list))
+        .routes(routes!(audit::list_all));
     OpenApiRouter::with_openapi(openapi::base()).nest(openapi::ROOT, api).split_for_parts()
 }
 

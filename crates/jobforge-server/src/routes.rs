@@ -1,7 +1,11 @@
 //! What each route does, one file per verb.
 
+pub(crate) mod admin;
+pub(crate) mod bulk;
+pub(crate) mod dead_letters;
 pub(crate) mod health;
 pub(crate) mod jobs;
+pub(crate) mod series;
 
 use axum::http::StatusCode;
 

@@ -8,7 +8,8 @@ use tokio_postgres::{GenericClient, Row};
 use uuid::Uuid;
 
 use super::job::Payload;
-use super::redrive::{Redrive, check_patch};
+use super::payload;
+use super::redrive::Redrive;
 use super::wire::{Columns, Json, clean};
 use crate::error::Error;
 
@@ -146,8 +147,9 @@ pub async fn start_bulk<C: GenericClient>(
             ("cancel", Redrive { reason: reason.clone(), dry_run: *dry_run, ..Redrive::default() })
         }
     };
-    check_patch(OPERATION, how.patch.as_ref())?;
+    payload::check(OPERATION, how.patch.as_ref(), "patch_malformed", "the patch")?;
     let filter = to_raw_value(filter).map_err(|error| Error::shape(OPERATION, error))?;
+    payload::check(OPERATION, Some(&filter), "filter_malformed", "the filter")?;
     let row = c
         .query_typed_one(
             "with t as materialized (select set_config('app.tenant_id', $1::text, true) as tenant)

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
 use tokio_postgres::types::Type;
 use tokio_postgres::{GenericClient, Row};
 
@@ -58,6 +57,33 @@ pub struct Definition {
     pub redact: Option<Vec<String>>,
     /// What is taken away.
     pub clear: Vec<Clear>,
+    /// What must be there already.
+    pub expected: Expected,
+}
+
+/// What must be there for a change to be made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expected {
+    /// Whatever is there.
+    #[default]
+    Anything,
+    /// Nothing: it is to be new.
+    Nothing,
+    /// What was changed last at this time, and not since.
+    ChangedAt(Timestamp),
+}
+
+impl Expected {
+    fn is_nothing(self) -> bool {
+        self == Expected::Nothing
+    }
+
+    fn changed_at(self) -> Option<Timestamp> {
+        match self {
+            Expected::ChangedAt(at) => Some(at),
+            Expected::Anything | Expected::Nothing => None,
+        }
+    }
 }
 
 impl Definition {
@@ -68,7 +94,7 @@ impl Definition {
 }
 
 /// A job type as it stands.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ListedDefinition {
     /// The type's name.
@@ -108,7 +134,8 @@ pub struct ListedDefinition {
     /// How many of them at once.
     pub rate_burst: Option<i32>,
     /// What payloads must fit.
-    pub arg_schema: Option<Value>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub arg_schema: Option<Payload>,
     /// What of payloads and results is never shown.
     pub redact: Vec<String>,
     /// The same, because the schema marks it `writeOnly`.
@@ -129,7 +156,8 @@ pub async fn upsert_definition<C: GenericClient>(c: &C, definition: &Definition)
            p_retry_preset => $8, p_retry_base_ms => $9, p_retry_factor => $10, p_retry_cap_ms => $11,
            p_retry_jitter => $12, p_retention => $13, p_is_active => $14, p_max_in_flight => $15,
            p_max_in_flight_per_key => $16, p_rate_per_second => $17, p_rate_burst => $18,
-           p_dead_retention => $19, p_clear => $20, p_arg_schema => $21, p_redact => $22)",
+           p_dead_retention => $19, p_clear => $20, p_arg_schema => $21, p_redact => $22,
+           p_only_new => $23, p_unchanged_since => $24)",
         &[
             (&definition.key, Type::TEXT),
             (&definition.description, Type::TEXT),
@@ -153,6 +181,8 @@ pub async fn upsert_definition<C: GenericClient>(c: &C, definition: &Definition)
             (&Clear::names(&definition.clear), Type::TEXT_ARRAY),
             (&definition.arg_schema.as_ref().map(Json::from), Type::JSONB),
             (&definition.redact, Type::TEXT_ARRAY),
+            (&definition.expected.is_nothing(), Type::BOOL),
+            (&definition.expected.changed_at(), Type::TIMESTAMPTZ),
         ],
     )
     .await
@@ -216,7 +246,7 @@ fn read_definition(columns: &mut Columns<'_>) -> Result<ListedDefinition, Error>
         max_in_flight_per_key: columns.take()?,
         rate_per_second: columns.take()?,
         rate_burst: columns.take()?,
-        arg_schema: columns.take()?,
+        arg_schema: columns.json_opt()?,
         redact: columns.take()?,
         write_only: columns.take()?,
         created_at: columns.take()?,

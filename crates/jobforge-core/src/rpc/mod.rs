@@ -84,7 +84,9 @@ pub use cursor::Cursor;
 pub use dead_letters::{
     DeadLetter, DeadLetterFilter, DeadLetterGroup, DeadLetterPage, group_dead_letters, list_dead_letters,
 };
-pub use definition::{Definition, ListedDefinition, get_definition, list_definitions, upsert_definition};
+pub use definition::{
+    Definition, Expected, ListedDefinition, get_definition, list_definitions, upsert_definition,
+};
 pub use derive::{canonical, derive_dedupe_key};
 pub use enqueue::{enqueue_grouped, enqueue_grouped_within, enqueue_job, enqueue_jobs};
 pub use exit::{ProgramExit, report_exit};
@@ -125,5 +127,5 @@ pub use snooze::snooze_job;
 pub use stats::sample_stats;
 pub use summary::{Flow, QueueSummary, Summary, job_summary, queue_summary};
 pub use system::{SystemState, system_state};
-pub use tenant::{ListedTenant, Tenant, bind_login, list_tenants, upsert_tenant};
+pub use tenant::{ListedTenant, Tenant, bind_login, get_tenant, list_tenants, upsert_tenant};
 pub use worker::{Registration, Worker, list_workers, register_worker, stop_worker};

@@ -1,6 +1,10 @@
 //! What is wrong with a JSON text before it is sent. A value that jsonb cannot take fails the whole
 //! statement before any function runs, so one bad row would spoil its batch.
 
+use super::job::Payload;
+use super::new_job::Refusal;
+use crate::error::{Code, Error};
+
 /// The most bytes of a payload.
 pub(crate) const MAX_PAYLOAD: usize = 256 * 1024;
 /// The most bytes of a result.
@@ -43,6 +47,22 @@ pub(crate) fn problem(json: &str, max_bytes: usize) -> Option<&'static str> {
         at += 1;
     }
     None
+}
+
+/// Refuses JSON of a caller that jsonb cannot take: it would fail the statement with words of the database's own.
+pub(crate) fn check(
+    operation: &'static str,
+    json: Option<&Payload>,
+    reason: &str,
+    subject: &str,
+) -> Result<(), Error> {
+    match json.and_then(|json| problem(json.get(), MAX_PAYLOAD)) {
+        Some(problem) => {
+            let refusal = Refusal { code: Code::InvalidArgument, reason: reason.to_owned() };
+            Err(refusal.into_error(operation, &problem.replace("payload", subject).replace('_', " ")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The place of the closing quote; the text is known to be JSON, so escapes are complete.

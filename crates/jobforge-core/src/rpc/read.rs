@@ -7,6 +7,7 @@ use tokio_postgres::{GenericClient, Row};
 use uuid::Uuid;
 
 use super::job::Payload;
+use super::payload;
 use super::wire::{Columns, Json};
 use crate::error::Error;
 
@@ -232,6 +233,7 @@ pub async fn get_job<C: GenericClient>(c: &C, tenant: Uuid, id: Uuid) -> Result<
 /// A page of a tenant's jobs, newest first.
 pub async fn list_jobs<C: GenericClient>(c: &C, tenant: Uuid, filter: &JobFilter) -> Result<Page, Error> {
     const OPERATION: &str = "list_jobs";
+    payload::check(OPERATION, filter.payload.as_ref(), "payload_malformed", "the payload to look for")?;
     let rows = c
         .query_typed(
             "with t as materialized (select set_config('app.tenant_id', $1::text, true) as tenant)

@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use super::dead_letters::DeadLetterFilter;
 use super::job::Payload;
-use super::new_job::Refusal;
+use super::payload;
 use super::wire::{Columns, Json, clean};
-use crate::error::{Code, Error};
+use crate::error::Error;
 
 /// Which dead letters to redrive.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ pub async fn redrive_jobs<C: GenericClient>(
     how: &Redrive,
 ) -> Result<RedriveAnswer, Error> {
     const OPERATION: &str = "redrive_jobs";
-    check_patch(OPERATION, how.patch.as_ref())?;
+    payload::check(OPERATION, how.patch.as_ref(), "patch_malformed", "the patch")?;
     let all = DeadLetterFilter::default();
     let (ids, filter, cursor, limit) = match *which {
         Redriven::Jobs(ids) => (Some(ids), &all, None, 1),
@@ -112,18 +112,6 @@ pub async fn redrive_jobs<C: GenericClient>(
     let jobs = rows.iter().map(|row| read_row(OPERATION, row)).collect::<Result<_, _>>()?;
     let mut end = Columns::of(OPERATION, end).skip(4);
     Ok(RedriveAnswer { operation_id: end.take()?, jobs, next_cursor: end.take()?, complete: end.take()? })
-}
-
-/// What jsonb cannot take would fail the statement with words of the database's own.
-pub(crate) fn check_patch(operation: &'static str, patch: Option<&Payload>) -> Result<(), Error> {
-    let problem = patch.and_then(|patch| super::payload::problem(patch.get(), super::payload::MAX_PAYLOAD));
-    match problem {
-        Some(problem) => {
-            let refusal = Refusal { code: Code::InvalidArgument, reason: "patch_malformed".to_owned() };
-            Err(refusal.into_error(operation, &problem.replace("payload", "the patch").replace('_', " ")))
-        }
-        None => Ok(()),
-    }
 }
 
 fn read_row(operation: &'static str, row: &Row) -> Result<RedriveRow, Error> {

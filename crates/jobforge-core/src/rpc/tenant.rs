@@ -1,4 +1,4 @@
-//! Tenants, their weights and limits, and which login acts for whom.
+//! Tenants, their weights, limits and time zones, and which login acts for whom.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -30,6 +30,8 @@ pub struct Tenant {
     pub rate_burst: Option<i32>,
     /// How long history is kept, whatever the definitions say: `day`, `week`, `month` or `year`.
     pub retention: Option<String>,
+    /// What its schedules go by, e.g. `Europe/Berlin`; a new one has `UTC`.
+    pub time_zone: Option<String>,
     /// What is taken away.
     pub clear: Vec<Clear>,
 }
@@ -66,6 +68,8 @@ pub struct ListedTenant {
     pub rate_burst: Option<i32>,
     /// How long history is kept, whatever the definitions say.
     pub retention: Option<String>,
+    /// What its schedules go by.
+    pub time_zone: String,
     /// Since when it is known.
     pub created_at: Timestamp,
     /// The pause that holds it.
@@ -76,7 +80,8 @@ pub struct ListedTenant {
 pub async fn upsert_tenant<C: GenericClient>(c: &C, tenant: &Tenant) -> Result<(), Error> {
     c.query_typed_one(
         "select jobforge.upsert_tenant(p_tenant_id => $1, p_name => $2, p_weight => $3, p_max_pending => $4,
-           p_max_in_flight => $5, p_rate_per_second => $6, p_rate_burst => $7, p_retention => $8, p_clear => $9)",
+           p_max_in_flight => $5, p_rate_per_second => $6, p_rate_burst => $7, p_retention => $8, p_clear => $9,
+           p_time_zone => $10)",
         &[
             (&tenant.id, Type::UUID),
             (&tenant.name, Type::TEXT),
@@ -87,6 +92,7 @@ pub async fn upsert_tenant<C: GenericClient>(c: &C, tenant: &Tenant) -> Result<(
             (&tenant.rate_burst, Type::INT4),
             (&tenant.retention, Type::TEXT),
             (&Clear::names(&tenant.clear), Type::TEXT_ARRAY),
+            (&tenant.time_zone, Type::TEXT),
         ],
     )
     .await
@@ -100,17 +106,12 @@ pub async fn list_tenants<C: GenericClient>(
     limit: i32,
     after: Option<Uuid>,
 ) -> Result<Vec<ListedTenant>, Error> {
-    const OPERATION: &str = "list_tenants";
-    let rows = c
-        .query_typed(
-            "select t.id, t.name, t.weight, t.max_pending, t.max_in_flight, t.rate_per_second, t.rate_burst,
-               t.retention, t.created_at, t.paused_at, t.paused_until, t.pause_reason, t.paused_by
-             from jobforge.list_tenants(p_limit => $1, p_after => $2) as t",
-            &[(&limit, Type::INT4), (&after, Type::UUID)],
-        )
-        .await
-        .map_err(|error| Error::call(OPERATION, error))?;
-    rows.iter().map(|row: &Row| read_tenant(&mut Columns::of(OPERATION, row))).collect()
+    look(c, limit, after, None).await
+}
+
+/// The tenant of this id, if there is one.
+pub async fn get_tenant<C: GenericClient>(c: &C, id: Uuid) -> Result<Option<ListedTenant>, Error> {
+    Ok(look(c, 1, None, Some(id)).await?.pop())
 }
 
 /// Lets a login act for one tenant, or, without one, trusts it to name any.
@@ -120,6 +121,25 @@ pub async fn bind_login<C: GenericClient>(c: &C, role: &str, tenant: Option<Uuid
         .await
         .map_err(|error| Error::call("bind_login", error))?;
     Ok(())
+}
+
+async fn look<C: GenericClient>(
+    c: &C,
+    limit: i32,
+    after: Option<Uuid>,
+    id: Option<Uuid>,
+) -> Result<Vec<ListedTenant>, Error> {
+    const OPERATION: &str = "list_tenants";
+    let rows = c
+        .query_typed(
+            "select t.id, t.name, t.weight, t.max_pending, t.max_in_flight, t.rate_per_second, t.rate_burst,
+               t.retention, t.time_zone, t.created_at, t.paused_at, t.paused_until, t.pause_reason, t.paused_by
+             from jobforge.list_tenants(p_limit => $1, p_after => $2, p_id => $3) as t",
+            &[(&limit, Type::INT4), (&after, Type::UUID), (&id, Type::UUID)],
+        )
+        .await
+        .map_err(|error| Error::call(OPERATION, error))?;
+    rows.iter().map(|row: &Row| read_tenant(&mut Columns::of(OPERATION, row))).collect()
 }
 
 fn read_tenant(columns: &mut Columns<'_>) -> Result<ListedTenant, Error> {
@@ -132,6 +152,7 @@ fn read_tenant(columns: &mut Columns<'_>) -> Result<ListedTenant, Error> {
         rate_per_second: columns.take()?,
         rate_burst: columns.take()?,
         retention: columns.take()?,
+        time_zone: columns.take()?,
         created_at: columns.take()?,
         pause: Hold::read(columns)?,
     })

@@ -128,6 +128,9 @@ pub(crate) struct TenantsSetArgs {
     /// How long history is kept, whatever the definitions say: day, week, month, year
     #[arg(long, value_name = "CLASS")]
     pub(crate) retention: Option<String>,
+    /// Where its days begin and end, e.g. Europe/Berlin
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) time_zone: Option<String>,
     #[command(flatten)]
     pub(crate) limits: Limits,
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use jobforge_connectors::connectors;
 use jobforge_core::rpc::{get_definition, list_definitions, upsert_definition};
 use jobforge_core::schema::check_schema;
-use jobforge_core::{Code, Definition, Error, ListedDefinition, Payload};
+use jobforge_core::{Code, Definition, Error, Expected, ListedDefinition, Payload};
 use serde_json::json;
 use tokio_postgres::Client;
 
@@ -101,6 +101,7 @@ fn change(args: DefinitionsSetArgs) -> Result<Definition> {
         rate_burst: args.limits.burst,
         dead_retention: args.dead_retention,
         clear: args.limits.cleared(),
+        expected: Expected::Anything,
     })
 }
 

@@ -79,6 +79,7 @@ fn change(args: TenantsSetArgs) -> Tenant {
         rate_per_second: args.limits.rate,
         rate_burst: args.limits.burst,
         retention: args.retention,
+        time_zone: args.time_zone,
         clear: args.limits.cleared(),
     }
 }
@@ -111,6 +112,7 @@ fn show(tenant: &ListedTenant) -> String {
             ("max in flight", tenant.max_in_flight.map(|most| most.to_string())),
             ("rate", rate(tenant.rate_per_second, tenant.rate_burst)),
             ("retention", tenant.retention.clone()),
+            ("time zone", Some(tenant.time_zone.clone())),
             ("known since", Some(local(tenant.created_at))),
             ("paused", tenant.pause.as_ref().map(pause)),
         ],

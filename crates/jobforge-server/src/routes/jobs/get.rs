@@ -3,9 +3,14 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use jobforge_core::{Job, rpc};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -13,6 +18,9 @@ use crate::app::App;
 use crate::auth::{Look, Tenant};
 use crate::extract::{Answer, Place};
 use crate::problem::Problem;
+
+/// Bytes of a digest that tell two states of a job apart.
+const TAG: usize = 16;
 
 /// A job, its payload and result redacted by its definition.
 #[derive(Debug, Serialize, ToSchema)]
@@ -31,15 +39,45 @@ impl FullJob {
     }
 }
 
-/// Look at a job.
-#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", params(("id" = Uuid, Path)), responses((status = 200, body = FullJob)))]
+/// Look at a job. Whoever asks again with the answer's `ETag` in `If-None-Match` is told 304 while nothing has changed:
+/// neither status nor attempt nor progress, nor anything else that is shown.
+#[utoipa::path(
+    get, path = "/jobs/{id}", tag = "jobs",
+    params(("id" = Uuid, Path), ("If-None-Match" = Option<String>, Header, description = "The ETag of an earlier answer")),
+    responses(
+        (status = 200, body = FullJob, headers(("ETag" = String, description = "Stands for the job as it is"))),
+        (status = 304, description = "It is as it was"),
+    )
+)]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     tenant: Tenant<Look>,
     Place(id): Place<Uuid>,
-) -> Result<Answer<FullJob>, Problem> {
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let client = app.db.tenant().await?;
     let answer = rpc::get_job(&*client, tenant.id, id).await;
-    let job = client.done(answer)?;
-    Ok(Answer(FullJob::new(tenant.id, job)))
+    let job = FullJob::new(tenant.id, client.done(answer)?);
+    let tag = serde_json::to_vec(&job).ok().map(|text| etag(&text));
+    let mut response = match &tag {
+        Some(tag) if is_known(&headers, tag) => StatusCode::NOT_MODIFIED.into_response(),
+        _ => Answer(job).into_response(),
+    };
+    let tag = tag.and_then(|tag| HeaderValue::from_str(&format!("W/\"{tag}\"")).ok());
+    response.headers_mut().extend(tag.map(|tag| (header::ETAG, tag)));
+    Ok(response)
+}
+
+fn etag(text: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(&Sha256::digest(text)[..TAG])
+}
+
+/// Whether the caller has this state: compared weakly, because an answer may be compressed on its way.
+fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let given = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    given.flat_map(|value| value.split(',')).map(str::trim).any(|known| {
+        known == "*"
+            || known.strip_prefix("W/").unwrap_or(known).strip_prefix('"').and_then(|t| t.strip_suffix('"'))
+                == Some(tag)
+    })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use jiff::Timestamp;
-use jobforge_core::{JobFilter, JobSummary, rpc};
+use jobforge_core::{Code, JobFilter, JobSummary, Payload, rpc};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -13,7 +13,10 @@ use crate::app::App;
 use crate::auth::{Read, Tenant};
 use crate::cursor;
 use crate::extract::{Answer, Params};
-use crate::problem::Problem;
+use crate::problem::{ErrorCode, Problem};
+
+/// The most jobs of a page, and the most that are passed by.
+const MOST: usize = 1000;
 
 /// Which jobs.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -29,6 +32,11 @@ pub(crate) struct ListParams {
     queue: Option<String>,
     /// Only of this source: manual, event, schedule, system or workflow.
     source: Option<String>,
+    /// Only with this label.
+    tag: Option<String>,
+    /// Only jobs whose payload, as it is shown, contains this JSON object.
+    #[param(example = r#"{"order": {"id": 7}}"#)]
+    payload: Option<String>,
     /// Enqueued at or after this time.
     created_after: Option<Timestamp>,
     /// Enqueued before this time.
@@ -38,7 +46,14 @@ pub(crate) struct ListParams {
     limit: Option<i32>,
     /// Where the page before ended.
     cursor: Option<String>,
+    /// So many jobs are passed by first, 0 to 1000: they are walked over each time, so go on with the cursor, which never
+    /// misses a job or shows one twice. Not together with a cursor.
+    #[param(minimum = 0, maximum = 1000)]
+    offset: Option<usize>,
 }
+
+/// Where a page ended, and how many jobs are still to be passed by.
+type End = (Uuid, usize);
 
 /// A page of jobs.
 #[derive(Debug, Serialize, ToSchema)]
@@ -58,30 +73,76 @@ pub(crate) async fn list(
     tenant: Tenant<Read>,
     Params(params): Params<ListParams>,
 ) -> Result<Answer<JobPage>, Problem> {
-    let filter = params.filter()?;
+    let (mut filter, mut to_skip) = params.read()?;
+    let limit = filter.limit;
     let client = app.db.tenant().await?;
-    let answer = rpc::list_jobs(&*client, tenant.id, &filter).await;
-    let page = client.done(answer)?;
-    Ok(Answer(JobPage {
-        jobs: page.jobs,
-        next_cursor: page.next_cursor.map(|id| cursor::write(&id)),
-        complete: page.complete,
-    }))
+    let mut jobs: Vec<JobSummary> = Vec::new();
+    let (next_cursor, complete) = loop {
+        let missing = to_skip + most(limit) - jobs.len();
+        filter.limit = i32::try_from(missing.min(MOST)).unwrap_or(1);
+        let page = match rpc::list_jobs(&*client, tenant.id, &filter).await {
+            Ok(page) => page,
+            Err(error) => return client.done(Err(error)),
+        };
+        let skipped = to_skip.min(page.jobs.len());
+        to_skip -= skipped;
+        jobs.extend(page.jobs.into_iter().skip(skipped));
+        filter.cursor = page.next_cursor;
+        if page.next_cursor.is_none() || !page.complete || jobs.len() >= most(limit) {
+            break (page.next_cursor.map(|id| cursor::write::<End>(&(id, to_skip))), page.complete);
+        }
+    };
+    client.done(Ok(Answer(JobPage { jobs, next_cursor, complete })))
 }
 
 impl ListParams {
-    fn filter(self) -> Result<JobFilter, Problem> {
+    /// The filter, and how many jobs are to be passed by.
+    fn read(self) -> Result<(JobFilter, usize), Problem> {
+        let refused =
+            |reason, detail| Problem::new(ErrorCode::Refused(Code::InvalidArgument), reason, detail);
+        let limit = self.limit.unwrap_or(50);
+        if !(1..=MOST).contains(&most(limit)) {
+            return Err(refused("limit_out_of_range", "limit is 1 to 1000"));
+        }
+        let (cursor, to_skip) = match (self.cursor.as_deref().map(cursor::read::<End>), self.offset) {
+            (Some(_), Some(_)) => {
+                return Err(refused("offset_and_cursor", "give an offset or a cursor, not both"));
+            }
+            (None, Some(offset)) if offset > MOST => {
+                return Err(refused(
+                    "offset_out_of_range",
+                    "offset is 0 to 1000: beyond that go on with the cursor",
+                ));
+            }
+            (None, offset) => (None, offset.unwrap_or(0)),
+            (Some(end), None) => end.map(|(id, to_skip)| (Some(id), to_skip.min(MOST)))?,
+        };
         let statuses = self.status.map(|text| text.split(',').map(|s| s.trim().to_owned()).collect());
-        Ok(JobFilter {
+        let filter = JobFilter {
             statuses,
             job_type: self.job_type,
             queue: self.queue,
             source: self.source,
             created_after: self.created_after,
             created_before: self.created_before,
-            limit: self.limit.unwrap_or(50),
-            cursor: self.cursor.as_deref().map(cursor::read::<Uuid>).transpose()?,
+            limit,
+            cursor,
+            tag: self.tag,
+            payload: self.payload.as_deref().map(object).transpose()?,
             ..JobFilter::default()
-        })
+        };
+        Ok((filter, to_skip))
     }
+}
+
+fn most(limit: i32) -> usize {
+    usize::try_from(limit).unwrap_or(0)
+}
+
+/// A JSON object as it was given.
+fn object(text: &str) -> Result<Payload, Problem> {
+    let payload = serde_json::from_str::<Payload>(text).ok().filter(|json| json.get().starts_with('{'));
+    payload.ok_or_else(|| {
+        Problem::malformed("payload_malformed", "payload is no JSON object, encoded for a URL")
+    })
 }

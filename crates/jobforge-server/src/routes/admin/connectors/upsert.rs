@@ -1,0 +1,29 @@
+//! Make a connector config, or change it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use jobforge_core::{ConnectorConfig, rpc};
+
+use super::input::ConnectorInput;
+use crate::app::App;
+use crate::auth::{Administer, Tenant};
+use crate::extract::{Answer, Body, Place};
+use crate::problem::Problem;
+
+/// Make a connector config or change it. What is not named stays, what is null goes.
+#[utoipa::path(put, path = "/admin/connectors/{name}", operation_id = "upsert_connector", tag = "connectors", params(("name" = String, Path)),
+    request_body = ConnectorInput, responses((status = 200, body = ConnectorConfig)))]
+pub(crate) async fn upsert(
+    State(app): State<Arc<App>>,
+    tenant: Tenant<Administer>,
+    Place(name): Place<String>,
+    Body(input): Body<ConnectorInput>,
+) -> Result<Answer<ConnectorConfig>, Problem> {
+    let author = tenant.actor.credential.clone();
+    let change = input.change(tenant.id, name, author, app.config.sealer.as_deref())?;
+    let client = app.db.tenant().await?;
+    let call = rpc::upsert_connector_config(&*client, tenant.id, &change);
+    let answer = rpc::as_actor(&client, &tenant.actor, call).await;
+    client.done(answer).map(Answer)
+}

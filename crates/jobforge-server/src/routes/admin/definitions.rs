@@ -1,0 +1,39 @@
+//! Definitions: the job types there are. They belong to no tenant; who reads sees them all.
+
+pub(crate) mod create;
+pub(crate) mod deactivate;
+pub(crate) mod get;
+mod input;
+pub(crate) mod list;
+pub(crate) mod upsert;
+mod version;
+
+use axum::http::StatusCode;
+use jobforge_core::{Code, Definition, ListedDefinition, rpc};
+
+use crate::app::App;
+use crate::auth::{Super, System};
+use crate::problem::{ErrorCode, Problem};
+
+/// Writes a definition down and tells what it is now.
+async fn save(
+    app: &App,
+    caller: &System<Super>,
+    definition: &Definition,
+) -> Result<ListedDefinition, Problem> {
+    let client = app.db.operator().await?;
+    let answer = rpc::as_actor(&client, &caller.actor, rpc::upsert_definition(&*client, definition)).await;
+    client.done(answer)?;
+    look(app, &definition.key).await
+}
+
+/// The definition of this key.
+async fn look(app: &App, key: &str) -> Result<ListedDefinition, Problem> {
+    let client = app.db.operator().await?;
+    let answer = rpc::get_definition(&*client, key).await;
+    client.done(answer)?.ok_or_else(|| {
+        let code = ErrorCode::Refused(Code::UnknownDefinition);
+        Problem::new(code, "unknown_definition", format!("definition {key} is not known"))
+            .with_status(StatusCode::NOT_FOUND)
+    })
+}

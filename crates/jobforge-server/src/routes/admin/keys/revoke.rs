@@ -1,0 +1,38 @@
+//! End a key for good.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use jobforge_core::rpc;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::auth::{Administer, System};
+use crate::extract::{Answer, Place};
+use crate::problem::Problem;
+
+/// A key that is over.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RevokedKey {
+    /// Its id.
+    id: String,
+    /// Whether it was in force before.
+    revoked: bool,
+}
+
+/// Revoke an API key: this server refuses it at once, others within seconds.
+#[utoipa::path(delete, path = "/admin/keys/{id}", operation_id = "revoke_key", tag = "keys",
+    params(("id" = String, Path, description = "The 12 characters after jf_")), responses((status = 200, body = RevokedKey)))]
+pub(crate) async fn revoke(
+    State(app): State<Arc<App>>,
+    caller: System<Administer>,
+    Place(id): Place<String>,
+) -> Result<Answer<RevokedKey>, Problem> {
+    let client = app.db.operator().await?;
+    let call = rpc::revoke_api_key(&*client, &id, Some(&caller.actor.credential), caller.identity.tenant());
+    let answer = rpc::as_actor(&client, &caller.actor, call).await;
+    let revoked = client.done(answer)?;
+    app.keys.forget(&id);
+    Ok(Answer(RevokedKey { id, revoked }))
+}
