@@ -4,7 +4,7 @@
 //! - `logins.rs`: the logins and their passwords, kept in a file
 //! - `server.rs`: the Postgres, private or given
 //! - `roles.rs`: the roles, the database, the demo tenant
-//! - `api.rs`, `keys.rs`: the HTTP API and the keys to it
+//! - `api.rs`, `keys.rs`, `tick.rs`: the HTTP API, the keys to it, due jobs run by a request
 //! - `mix.rs`: the demo jobs that keep it lively
 //! - `summary.rs`: the line that tells what goes on; `welcome.rs`: what is told when everything runs
 
@@ -16,4 +16,5 @@ pub(crate) mod mix;
 pub(crate) mod roles;
 pub(crate) mod server;
 pub(crate) mod summary;
+pub(crate) mod tick;
 pub(crate) mod welcome;

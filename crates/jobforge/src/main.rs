@@ -6,7 +6,7 @@
 //! - `handlers.rs`: what the worker can run
 //! - `target.rs`: which database a command works on, and as whom
 //! - `programs.rs`: the commands as jobs that this worker's file names
-//! - `secrets.rs`: keys and secrets of the environment
+//! - `secrets.rs`: keys and secrets of the environment; `sealer.rs`: the server's use of them
 //! - `failure.rs`: how a failure is told, and the exit codes
 //! - `logs.rs`, `output.rs`, `signals.rs`: logs to stderr, data to stdout, an orderly end
 
@@ -20,6 +20,7 @@ mod handlers;
 mod logs;
 mod output;
 mod programs;
+mod sealer;
 mod secrets;
 mod signals;
 mod target;

@@ -20,6 +20,7 @@ use crate::dev::logins::Logins;
 use crate::dev::roles::{self, Urls};
 use crate::dev::server::{Access, Ground};
 use crate::dev::summary::Summary;
+use crate::dev::tick::DueJobs;
 use crate::dev::welcome::{LOOPBACK, Welcome};
 use crate::dev::{api, keys, mix};
 use crate::handlers::Handlers;
@@ -46,10 +47,12 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     let _ = tokio::time::timeout(SETTLE, scheduler.settled()).await;
     programs.define(&urls.operator).await?;
     let settings = WorkerConfig { artifacts: store, ..worker_settings(&config, &urls) };
-    let handlers = Handlers::new(&config, &egress_settings(&config)?, programs)?;
+    let egress = egress_settings(&config)?;
+    let handlers = Handlers::new(&config, &egress, programs)?;
+    let due = DueJobs { config: config.clone(), egress, worker: settings.clone() };
     let worker = handlers.builder(settings).build()?.start().await?;
     let keys = keys::prepare(&ground.home, &urls.operator).await?;
-    let server = api::start(&config, &urls, args.listen).await?;
+    let server = api::start(&config, &urls, due, args.listen).await?;
     let url = format!("http://{}", server.address());
     ground.home.announce(&DevFile {
         url: Some(url.clone()),

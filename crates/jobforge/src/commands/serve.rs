@@ -1,6 +1,7 @@
 //! `jobforge serve`: the HTTP API, until it is told to stop.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use jobforge_server::{Server, ServerConfig};
@@ -10,6 +11,8 @@ use crate::cli::ServeArgs;
 use crate::config::{Config, ServerLogins};
 use crate::failure::Usage;
 use crate::output::Output;
+use crate::sealer::KeySealer;
+use crate::secrets::seal_keys;
 use crate::signals::Signals;
 use crate::target::{Purpose, Target};
 
@@ -45,5 +48,5 @@ fn server_config(config: &Config) -> Result<ServerConfig> {
     })?;
     let worker = settings.worker_url.clone().map_or_else(|| of_dev(Purpose::Work), |url| Ok(Some(url)))?;
     let config = settings.config(ServerLogins { tenant, operator, worker });
-    Ok(ServerConfig { direct_url, ..config })
+    Ok(ServerConfig { direct_url, sealer: Some(Arc::new(KeySealer(seal_keys()?))), ..config })
 }

@@ -2,12 +2,16 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use jobforge_server::{Server, ServerConfig, ServerHandle, StartError};
 
 use crate::config::{Config, ServerLogins};
 use crate::dev::roles::Urls;
+use crate::dev::tick::DueJobs;
+use crate::sealer::KeySealer;
+use crate::secrets::seal_keys;
 
 /// Refuses an address that cannot be listened on, before anything is made.
 pub(crate) fn check_free(address: SocketAddr) -> Result<()> {
@@ -15,13 +19,23 @@ pub(crate) fn check_free(address: SocketAddr) -> Result<()> {
 }
 
 /// Starts it where it was asked for, or else where the settings say; only then another port does as well.
-pub(crate) async fn start(config: &Config, urls: &Urls, asked: Option<SocketAddr>) -> Result<ServerHandle> {
+pub(crate) async fn start(
+    config: &Config,
+    urls: &Urls,
+    due: DueJobs,
+    asked: Option<SocketAddr>,
+) -> Result<ServerHandle> {
     let logins = ServerLogins {
         tenant: urls.app.clone(),
         operator: urls.operator.clone(),
         worker: Some(urls.worker.clone()),
     };
-    let settings = ServerConfig { development: true, ..config.server.config(logins) };
+    let settings = ServerConfig {
+        development: true,
+        tick: Some(Arc::new(due)),
+        sealer: Some(Arc::new(KeySealer(seal_keys()?))),
+        ..config.server.config(logins)
+    };
     let address = asked.unwrap_or(config.server.listen);
     match Server::new(settings.clone()).await?.start(address).await {
         Err(StartError::Listen(_, error)) if asked.is_none() && error.kind() == ErrorKind::AddrInUse => {
