@@ -100,7 +100,7 @@ async fn the_queues_curves_are_told() {
     ] {
         world.get(&operator, &format!("/admin/series?{query}")).await.refused(400, "JF001", reason);
     }
-    world.get(&operator, "/admin/series?queue=%00").await.refused(400, "JF102", "value_unstorable");
+    world.get(&operator, "/admin/series?queue=%00").await.refused(400, "JF102", "query_malformed");
 }
 
 #[tokio::test]
