@@ -43,8 +43,8 @@ impl Enqueues {
         // Not gathered, each job has a transaction of its own, as many at a time as there are connections.
         let (lanes, most) = if config.gather { (LANES, MOST) } else { (config.connections, 1) };
         Enqueues {
-            plain: Lanes::start(Arc::new(Plain(db.clone())), lanes, most),
-            keyed: Lanes::start(Arc::new(Keyed(db.clone())), lanes, most),
+            plain: Lanes::start(Plain(db.clone()), lanes, most),
+            keyed: Lanes::start(Keyed(db.clone()), lanes, most),
             patient: Semaphore::new(PATIENT),
             held: Held::default(),
             patience: config.call_timeout,
@@ -119,8 +119,9 @@ impl Write for Keyed {
 
     async fn write(&self, jobs: Vec<Ordered>) -> Vec<Result<Keeping, Problem>> {
         let mut answers: Vec<Option<Result<Keeping, Problem>>> = jobs.iter().map(|_| None).collect();
-        let mut ranges = vec![0..jobs.len()];
-        while let Some(range) = ranges.pop() {
+        let mut ranges = Vec::from([(0, jobs.len())]);
+        while let Some((start, end)) = ranges.pop() {
+            let range = start..end;
             match enqueue(&self.0, &jobs[range.clone()], Some(MOMENT)).await {
                 Ok(done) => {
                     for (at, answer) in range.zip(done) {
@@ -128,11 +129,11 @@ impl Write for Keyed {
                     }
                 }
                 Err(error) if waits(&error) && range.len() > 1 => {
-                    let middle = range.start + range.len() / 2;
-                    ranges.extend([range.start..middle, middle..range.end]);
+                    let middle = start + range.len() / 2;
+                    ranges.extend([(start, middle), (middle, end)]);
                 }
                 Err(error) if waits(&error) => {
-                    answers[range.start] = Some(Ok(Keeping::HeldUp(Box::new(jobs[range.start].1.clone()))));
+                    answers[start] = Some(Ok(Keeping::HeldUp(Box::new(jobs[start].1.clone()))));
                 }
                 Err(error) => {
                     let problem = Problem::from(error);

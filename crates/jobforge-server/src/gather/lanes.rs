@@ -26,9 +26,10 @@ pub(crate) struct Lanes<W: Write> {
 }
 
 impl<W: Write> Lanes<W> {
-    /// So many writers, each taking what waits when it is free, at most `most` items. No more than `depth` items wait;
-    /// then callers do.
-    pub(crate) fn start(writer: Arc<W>, lanes: usize, most: usize) -> Lanes<W> {
+    /// So many writers, each taking what waits when it is free, at most `most` items. Four batches may wait; then
+    /// callers do.
+    pub(crate) fn start(writer: W, lanes: usize, most: usize) -> Lanes<W> {
+        let writer = Arc::new(writer);
         let (sender, receiver) = mpsc::channel(most * 4);
         let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..lanes {

@@ -43,7 +43,7 @@ pub(crate) enum End {
 
 impl Reports {
     pub(crate) fn start(db: Arc<Db>) -> Reports {
-        Reports { lanes: Lanes::start(Arc::new(Ends(db)), LANES, MOST) }
+        Reports { lanes: Lanes::start(Ends(db), LANES, MOST) }
     }
 
     /// Reports; returns when it is durable, with what became of each row, in their order.
