@@ -70,7 +70,8 @@ begin
     v_lease.created_at, v_lease.beat_at, v_lease.expires_at, v_bound, v_known
   from jobforge.logins g cross join jobforge.leases l
   where g.role_name = session_user::text and l.id = p_lease_id for key share of l;
-  if v_known is null then -- one of them is missing; an unknown login is told so first
+  -- One of them is missing: an unknown login is told so first. Or the login has narrowed itself.
+  if v_known is null or current_setting('app.bound_tenant', true) <> '' then
     v_bound := jobforge.login_tenant();
   end if;
   if v_lease.id is null or v_lease.expires_at <= p_now or (v_bound is not null and v_lease.tenant_id is distinct from v_bound) then

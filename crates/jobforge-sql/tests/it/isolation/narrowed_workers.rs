@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::fences::{Report, refused_report};
 use super::verdict::{Verdict, refused, same, works};
 use super::{Site, in_queue, probes};
-use crate::schema::calls::{Held, claim_with, enqueue_with, release_all};
+use crate::schema::calls::{ClaimOptions, Held, claim_with, enqueue_with, release_all};
 use crate::schema::{NOOP, TENANT_A, TENANT_B, WORKER, WORKER_A, connect_as};
 
 probes![
@@ -16,6 +16,7 @@ probes![
     a_narrowed_workers_reports_on_a_trusted_lease_are_refused,
     a_narrowed_workers_reports_on_another_tenants_lease_are_refused,
     a_narrowed_worker_cannot_end_a_trusted_lease,
+    a_narrowed_worker_cannot_claim_onto_a_trusted_lease,
     a_narrowed_worker_learns_nothing_of_a_foreign_job,
     a_narrowing_ends_with_its_transaction,
     a_malformed_narrowing_refuses_everything,
@@ -95,6 +96,21 @@ async fn a_narrowed_worker_cannot_end_a_trusted_lease(site: &Site) -> Verdict {
     let worker = narrowed_to(site, TENANT_A).await?;
     refused("release all", release_all(&worker, foreign.lease_id).await, &["JF006 lease_lost"])?;
     same("the jobs", (site.picture(&own).await?, site.picture(&foreign).await?), before)
+}
+
+/// One job waits, and then two: an idle system's claim has a short way.
+async fn a_narrowed_worker_cannot_claim_onto_a_trusted_lease(site: &Site) -> Verdict {
+    let queue = "narrowed_onto";
+    let [_, foreign] = site.held_in(queue).await?;
+    let worker = narrowed_to(site, TENANT_A).await?;
+    for waiting in 1..=2 {
+        let extra = format!("'{{}}', p_queue => '{queue}'");
+        works("enqueue", enqueue_with(&site.app, TENANT_B, NOOP, &extra).await)?;
+        let onto = ClaimOptions { lease_id: Some(foreign.lease_id), ..in_queue(queue) };
+        let what = format!("a claim with {waiting} waiting");
+        refused(&what, claim_with(&worker, "w2", 10, onto).await.map(drop), &["JF006 lease_lost"])?;
+    }
+    Ok(())
 }
 
 async fn a_narrowed_worker_learns_nothing_of_a_foreign_job(site: &Site) -> Verdict {
