@@ -1683,6 +1683,9 @@ create function jobforge.look(p_worker_id text) returns TABLE(sentinel boolean, 
 alter function jobforge.look(text) owner to jf_sys;
 grant execute on function jobforge.look(text) to jf_worker;
 
+create function jobforge.look_around(p_lease_id uuid, p_queues text[], p_types text[], p_few integer, p_now timestamp with time zone) returns record language plpgsql volatile;
+alter function jobforge.look_around(uuid, text[], text[], integer, timestamp with time zone) owner to jf_sys;
+
 create function jobforge.look_at_connector_config(p_tenant_id uuid, p_name text) returns TABLE(name text, settings jsonb, secrets jsonb, disabled_at timestamp with time zone, disabled_reason text, created_at timestamp with time zone, updated_at timestamp with time zone, updated_by text) language sql stable;
 alter function jobforge.look_at_connector_config(uuid, text) owner to jf_fn;
 
@@ -2124,12 +2127,18 @@ grant execute on function jobforge.stop_worker(text) to jf_worker;
 create function jobforge.store_connector_secrets(p_tenant_id uuid, p_config text, p_secrets jsonb, p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.store_connector_secrets(uuid, text, jsonb, timestamp with time zone) owner to jf_fn;
 
+create function jobforge.survey(p_queues text[], p_types text[], OUT timeouts integer[], OUT apart boolean, OUT gated boolean) returns record language plpgsql volatile;
+alter function jobforge.survey(text[], text[]) owner to jf_sys;
+
 create function jobforge.sweep(p_queue text, p_lanes text, p_now timestamp with time zone) returns timestamp with time zone language plpgsql volatile;
 alter function jobforge.sweep(text, text, timestamp with time zone) owner to jf_sys;
 
 create function jobforge.system_state(p_limit integer DEFAULT 100) returns TABLE(leader_holder text, leader_term bigint, leader_expires_at timestamp with time zone, leader_alive_at timestamp with time zone, leads boolean, server_started_at timestamp with time zone, live_leases bigint, expired_leases bigint, oldest_beat_at timestamp with time zone, live_workers bigint, silent_workers bigint, sleepers bigint, tenants bigint, pauses bigint, sampled_at timestamp with time zone, leases jsonb) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.system_state(integer) owner to jf_sys;
 grant execute on function jobforge.system_state(integer) to jf_operator;
+
+create function jobforge.take_one(p_lease jobforge.leases, p_place tid, p_queues text[], p_types text[], p_now timestamp with time zone) returns jobforge.claimed language plpgsql volatile;
+alter function jobforge.take_one(jobforge.leases, tid, text[], text[], timestamp with time zone) owner to jf_sys;
 
 create function jobforge.take_turns(p_gate jobforge.claim_gate, p_bound uuid, p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[], p_now timestamp with time zone) returns jobforge.claim_turn language plpgsql volatile;
 alter function jobforge.take_turns(jobforge.claim_gate, uuid, jobforge.claim_turn, integer, jobforge.claim_mark[], timestamp with time zone) owner to jf_sys;

@@ -23,62 +23,17 @@ declare
       and (p_cursor @> '{}') is not false and p_cursor -> 'marks' -> 0 is null then least(p_limit, 32) + 1
     else 0 end;
   v_look record;
-  v_claim bigint;
   v_job jobforge.claimed;
 begin
-  if v_few = 0 then
-    perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor, p_free);
-  end if;
-  -- One statement: where jobs come one at a time, setting a statement up costs more than its rows. Of the lease KEY SHARE
-  -- lets the beat update the row and keeps the reaper, which takes FOR UPDATE SKIP LOCKED, away.
-  select
-    (select l from jobforge.leases l
-     where l.id = p_lease_id and l.expires_at > v_now and l.tenant_id is null
-       and (select g.tenant_id is null from jobforge.logins g where g.role_name = session_user::text)
-     for key share) as lease,
-    exists (select from jobforge.jobs f where f.status = 'queued' and not f.ready and f.run_at <= v_now) as due,
-    exists (select from jobforge.pauses)
-      or exists (select from jobforge.tenants t where t.max_in_flight is not null or t.rate_per_second is not null)
-      or exists (select from jobforge.definitions d where d.key = any (p_types)
-                 and (d.max_in_flight is not null or d.rate_per_second is not null)) as held,
-    -- Where they are; null for one that stands apart or has a key. Only equality is sure to go by the index: of two arrays
-    -- the second may become a filter.
-    array(select w.place from unnest(p_types) as y(type)
-          cross join lateral (
-            (select null::tid as place from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready
-               and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1)
-            union all
-            (select null from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready and j.deaths < 2
-               and j.keyed limit 1)
-            union all
-            (select j.ctid from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready
-               and j.deaths < 2 and j.priority >= 10 and not j.keyed limit v_few)) as w
-          limit v_few) as ready
-  into v_look;
+  if v_few = 0 then perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor, p_free); end if;
+  v_look := jobforge.look_around(p_lease_id, p_queues, p_types, v_few, v_now);
 
   -- The one job of an idle system is taken at once: there is nobody to share with.
   if cardinality(v_look.ready) < least(v_few, 2) and array_position(v_look.ready, null) is null and not v_look.due
     and not v_look.held and (v_look.lease).id is not null then
     if v_look.ready[1] is not null then
-      v_claim := nextval('jobforge.claim_numbers');
-      update jobforge.jobs j
-      set status = 'running', ready = false, lease_id = p_lease_id, worker_no = (v_look.lease).worker_no, fence = j.fence + 1,
-        started_at = v_now
-      where j.ctid = (
-        select k.ctid from jobforge.jobs k
-        where k.ctid = v_look.ready[1] and k.queue = any (p_queues) and k.type = any (p_types) and k.ready and k.deaths < 2
-          and k.priority >= 10 and not k.keyed
-        for no key update skip locked)
-      returning p_lease_id, (v_look.lease).expires_at, false, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority, j.run_at,
-        j.fence, j.failures, j.deaths, j.max_attempts,
-        (select d.timeout_seconds from jobforge.definitions d where d.key = j.type),
-        j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false, false, null::integer, null::timestamptz
-      into v_job;
-      if found then
-        insert into jobforge.lease_claims (lease_id, claim_no, tenant_ids, job_ids)
-        values (p_lease_id, v_claim, array[v_job.tenant_id], array[v_job.id]);
-        return next v_job;
-      end if;
+      v_job := jobforge.take_one(v_look.lease, v_look.ready[1], p_queues, p_types, v_now);
+      if v_job.id is not null then return next v_job; end if;
     end if;
     return next row(p_lease_id, (v_look.lease).expires_at, false, null, null, null, null, null, null, null, null, null, null,
       null, null, null, null, null, null, coalesce(v_job.tenant_id, (p_cursor ->> 'turn')::uuid),
@@ -89,8 +44,7 @@ begin
   declare
     v_session jobforge.leases;
     v_lease jobforge.leases;
-    v_timeouts integer[];
-    v_apart boolean;
+    v_survey record;
     v_gated boolean;
     v_gate jobforge.claim_gate := row(p_queues, p_types, '{}', false, false, false, '{}');
     v_marks jobforge.claim_mark[];
@@ -101,39 +55,24 @@ begin
     v_pick record;
     v_limited boolean;
     v_retry_at timestamptz;
+    v_claim bigint;
     v_left integer := p_limit;
     v_free integer := least(p_free, p_limit);
     v_solo integer := 0;
   begin
-    if (v_look.lease).id is not null then
-      v_session := v_look.lease;
-    else
-      v_session := jobforge.hold_lease(p_lease_id, p_new_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds,
-        v_now);
-    end if;
-    select
-      array(select (select d.timeout_seconds from jobforge.definitions d where d.key = y.type) from unnest(p_types) as y(type)),
-      exists (select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
-              cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
-                                  and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1) as a),
-      v_look.held or exists (select from jobforge.tenants t where t.weight <> 1)
-        or exists (select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
-                   cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
-                                       and j.deaths < 2 and j.keyed limit 1) as k)
-    into v_timeouts, v_apart, v_gated;
+    v_session := case when (v_look.lease).id is not null then v_look.lease
+      else jobforge.hold_lease(p_lease_id, p_new_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds, v_now) end;
+    v_survey := jobforge.survey(p_queues, p_types);
+    v_gated := v_look.held or v_survey.gated;
     v_turn.at := (p_cursor ->> 'turn')::uuid;
     v_turn.owed := (p_cursor ->> 'owed')::integer;
     -- A worker of one tenant has few rows to walk, and its sweep would be of no use to the others.
     if v_session.tenant_id is null and v_few = 0 then
       v_marks := jobforge.trusted_marks(p_cursor -> 'marks', p_queues, p_types, v_now);
     end if;
-    if v_gated then
-      v_gate := jobforge.gate(p_queues, p_types, v_now);
-    end if;
-    if v_look.due then
-      perform jobforge.promote(v_now, 1000);
-    end if;
-    if v_look.due or v_apart then
+    if v_gated then v_gate := jobforge.gate(p_queues, p_types, v_now); end if;
+    if v_look.due then perform jobforge.promote(v_now, 1000); end if;
+    if v_look.due or v_survey.apart then
       v_stage := 'suspect';
     elsif cardinality(v_look.ready) < v_few and not v_gated and v_session.tenant_id is null then
       v_stage := 'few'; -- all of it can be had
@@ -205,7 +144,7 @@ begin
       from unnest(v_pick.places) as p(place)
       where j.ctid = p.place
       returning v_lease.id, v_lease.expires_at, v_lease.solo, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority,
-        j.run_at, j.fence, j.failures, j.deaths, j.max_attempts, v_timeouts[array_position(p_types, j.type)],
+        j.run_at, j.fence, j.failures, j.deaths, j.max_attempts, v_survey.timeouts[array_position(p_types, j.type)],
         j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false, v_limited, null::integer, null::timestamptz;
       if v_limited then
         v_retry_at := least(v_retry_at, jobforge.charge(v_lease.id, v_pick.tenant_ids, v_pick.job_ids, v_now));

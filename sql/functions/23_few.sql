@@ -1,6 +1,97 @@
 -- owner: jf_sys
 -- Few jobs: one look tells what a claim is in for. Where it can take all that is ready, nobody's turn has to be found.
 
+create or replace function jobforge.look_around(
+  p_lease_id uuid, p_queues text[], p_types text[], p_few integer, p_now timestamptz) returns record
+language plpgsql volatile
+as $$
+declare
+  v_look record;
+begin
+  -- One statement: where jobs come one at a time, setting a statement up costs more than its rows. Of the lease KEY SHARE
+  -- lets the beat update the row and keeps the reaper, which takes FOR UPDATE SKIP LOCKED, away.
+  select
+    (select l from jobforge.leases l
+     where l.id = p_lease_id and l.expires_at > p_now and l.tenant_id is null
+       and (select g.tenant_id is null from jobforge.logins g where g.role_name = session_user::text)
+     for key share) as lease,
+    exists (select from jobforge.jobs f where f.status = 'queued' and not f.ready and f.run_at <= p_now) as due,
+    exists (select from jobforge.pauses)
+      or exists (select from jobforge.tenants t where t.max_in_flight is not null or t.rate_per_second is not null)
+      or exists (select from jobforge.definitions d where d.key = any (p_types)
+                 and (d.max_in_flight is not null or d.rate_per_second is not null)) as held,
+    -- Where they are; null for one that stands apart or has a key. Only equality is sure to go by the index: of two arrays
+    -- the second may become a filter.
+    array(select w.place from unnest(p_types) as y(type)
+          cross join lateral (
+            (select null::tid as place from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready
+               and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1)
+            union all
+            (select null from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready and j.deaths < 2
+               and j.keyed limit 1)
+            union all
+            (select j.ctid from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready
+               and j.deaths < 2 and j.priority >= 10 and not j.keyed limit p_few)) as w
+          limit p_few) as ready
+  into v_look;
+  return v_look;
+end
+$$;
+comment on function jobforge.look_around(uuid, text[], text[], integer, timestamptz) is
+  'A trusted worker''s living lease, held against the reaper (lease); whether anything is due, and paused or under a limit (held); and '
+  'where what is ready is, p_few of it at most, with a null for what stands apart or has a key.';
+
+create or replace function jobforge.take_one(
+  p_lease jobforge.leases, p_place tid, p_queues text[], p_types text[], p_now timestamptz) returns jobforge.claimed
+language plpgsql volatile
+as $$
+declare
+  v_claim constant bigint := nextval('jobforge.claim_numbers');
+  v_job jobforge.claimed;
+begin
+  update jobforge.jobs j
+  set status = 'running', ready = false, lease_id = p_lease.id, worker_no = p_lease.worker_no, fence = j.fence + 1,
+    started_at = p_now
+  where j.ctid = (
+    select k.ctid from jobforge.jobs k
+    where k.ctid = p_place and k.queue = any (p_queues) and k.type = any (p_types) and k.ready and k.deaths < 2
+      and k.priority >= 10 and not k.keyed
+    for no key update skip locked)
+  returning p_lease.id, p_lease.expires_at, false, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority, j.run_at,
+    j.fence, j.failures, j.deaths, j.max_attempts,
+    (select d.timeout_seconds from jobforge.definitions d where d.key = j.type),
+    j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false, false, null::integer, null::timestamptz
+  into v_job;
+  if found then
+    insert into jobforge.lease_claims (lease_id, claim_no, tenant_ids, job_ids)
+    values (p_lease.id, v_claim, array[v_job.tenant_id], array[v_job.id]);
+  end if;
+  return v_job;
+end
+$$;
+comment on function jobforge.take_one(jobforge.leases, tid, text[], text[], timestamptz) is
+  'Takes the job at that place onto the lease, if it is still to be had and nobody holds it; else null.';
+
+create or replace function jobforge.survey(
+  p_queues text[], p_types text[], out timeouts integer[], out apart boolean, out gated boolean)
+language plpgsql volatile
+as $$
+begin
+  select
+    array(select (select d.timeout_seconds from jobforge.definitions d where d.key = y.type) from unnest(p_types) as y(type)),
+    exists (select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
+            cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
+                                and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1) as a),
+    exists (select from jobforge.tenants t where t.weight <> 1)
+      or exists (select from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
+                 cross join lateral (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
+                                     and j.deaths < 2 and j.keyed limit 1) as k)
+  into timeouts, apart, gated;
+end
+$$;
+comment on function jobforge.survey(text[], text[]) is
+  'What a claim of more than one job goes by: the types'' timeouts, whether anything stands apart, has a key or a weight.';
+
 create or replace function jobforge.pick_few(
   p_queues text[], p_types text[], p_after uuid, p_limit integer,
   out places tid[], out tenant_ids uuid[], out job_ids uuid[])

@@ -288,8 +288,8 @@ pub(crate) const FENCES: &[Mutant] = &[
     },
     Mutant {
         name: "a claim of one job goes onto an expired lease",
-        file: "20_claim.sql",
-        from: "where l.id = p_lease_id and l.expires_at > v_now and",
+        file: "23_few.sql",
+        from: "where l.id = p_lease_id and l.expires_at > p_now and",
         to: "where l.id = p_lease_id and",
         caught_by: &["an_expired_lease_is_refused_before_the_reaper_came"],
     },
@@ -422,16 +422,16 @@ pub(crate) const LOGINS: &[Mutant] = &[
     },
     Mutant {
         name: "any worker may claim one job onto any lease",
-        file: "20_claim.sql",
+        file: "23_few.sql",
         from: "and (select g.tenant_id is null from jobforge.logins g where g.role_name = session_user::text)",
         to: "",
         caught_by: &["it_cannot_claim_onto_a_trusted_lease", "an_unregistered_worker_is_refused"],
     },
     Mutant {
         name: "one job of another tenant comes onto a bound lease",
-        file: "20_claim.sql",
-        from: "l.expires_at > v_now and l.tenant_id is null",
-        to: "l.expires_at > v_now",
+        file: "23_few.sql",
+        from: "l.expires_at > p_now and l.tenant_id is null",
+        to: "l.expires_at > p_now",
         caught_by: &["onto_its_lease_comes_no_other_tenants_job"],
     },
     Mutant {

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::stage::{Stage, ids};
-use crate::schema::calls::{Claim, ClaimOptions, Held, claim_with, enqueue_with, release_all};
+use crate::schema::calls::{Claim, ClaimOptions, Held, claim_with, complete, enqueue_with, release_all};
 use crate::schema::{NOOP, TENANT_A};
 
 const NOBODY: [Uuid; 0] = [];
@@ -81,8 +81,13 @@ async fn what_is_due_stands_apart_or_has_a_key_comes_with_it() {
         ("p_priority => 5", true),
     ] {
         let (stage, running) = with_a_lease().await;
-        let (other, ..) = enqueue_with(stage.operator.client(), TENANT_A, NOOP, beside).await.unwrap();
-        let id = stage.job().await;
+        let enqueue = async || enqueue_with(stage.operator.client(), TENANT_A, NOOP, beside).await.unwrap().0;
+        let alone = enqueue().await;
+        stage.pass(2.0).await;
+        let taken = ask(&stage, &running).await.jobs;
+        assert_eq!(ids(&taken), [alone], "{beside}, alone");
+        complete(stage.worker.client(), &taken[0]).await.unwrap();
+        let (other, id) = (enqueue().await, stage.job().await);
         stage.pass(2.0).await;
         let taken = ids(&ask(&stage, &running).await.jobs);
         assert_eq!(taken.len(), 2, "{beside}: {taken:?}");
