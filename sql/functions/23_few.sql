@@ -14,6 +14,7 @@ begin
     (select l from jobforge.leases l
      where l.id = p_lease_id and l.expires_at > p_now and l.tenant_id is null
        and (select g.tenant_id is null from jobforge.logins g where g.role_name = session_user::text)
+       and coalesce(current_setting('app.bound_tenant', true), '') = ''
      for key share) as lease,
     exists (select from jobforge.jobs f where f.status = 'queued' and not f.ready and f.run_at <= p_now) as due,
     exists (select from jobforge.pauses)

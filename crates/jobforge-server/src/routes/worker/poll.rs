@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join;
 use jiff::Timestamp;
 use jobforge_core::{ClaimRequest, Claimed, Code, Cursor, Error, JobRef, rpc};
 use tokio::sync::oneshot;
@@ -102,18 +101,7 @@ impl Ask {
             cursor: &self.cursor,
         };
         let call = rpc::claim_jobs(&*client, &request);
-        let answer = match (self.bound, self.lease_id) {
-            (Some(_), Some(lease)) => {
-                // A claim onto a lease that is there asks whose it is of the login alone; a beat asks the setting.
-                let beat = rpc::heartbeat(&*client, lease, None, None);
-                let both = async {
-                    let (beat, claimed) = join(beat, call).await;
-                    beat.and(claimed)
-                };
-                rpc::bound_to(&client, self.bound, both).await
-            }
-            _ => rpc::bound_to(&client, self.bound, call).await,
-        };
+        let answer = rpc::bound_to(&client, self.bound, call).await;
         let claimed = client.settle(answer).map_err(refusal)?;
         self.cursor.advance(&claimed);
         Ok(claimed)
