@@ -23,6 +23,8 @@ const EVIDENCE: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct Pace {
     average_nanos: AtomicU64,
+    /// The same over many more jobs: of a mixture, the quick ones that came last say nothing of those that come next.
+    mean_nanos: AtomicU64,
     slowest_nanos: AtomicU64,
     ended: AtomicU64,
     epoch: Instant,
@@ -34,6 +36,7 @@ impl Pace {
     pub(crate) fn new(slots: usize) -> Pace {
         Pace {
             average_nanos: AtomicU64::new(0),
+            mean_nanos: AtomicU64::new(0),
             slowest_nanos: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             epoch: Instant::now(),
@@ -55,9 +58,11 @@ impl Pace {
     /// Takes in one job's time. Two slots at once may lose one of theirs: it is an average.
     fn note(&self, took: Duration) {
         let took = nanos(took);
-        let old = self.average_nanos.load(Ordering::Relaxed);
-        let new = if old == 0 { took } else { old - old / 8 + took / 8 };
-        self.average_nanos.store(new.max(1), Ordering::Relaxed);
+        for (average, jobs) in [(&self.average_nanos, 8), (&self.mean_nanos, MEMORY)] {
+            let old = average.load(Ordering::Relaxed);
+            let new = if old == 0 { took } else { old - old / jobs + took / jobs };
+            average.store(new.max(1), Ordering::Relaxed);
+        }
         let slowest = self.slowest_nanos.load(Ordering::Relaxed);
         let faded = slowest - slowest / MEMORY;
         if took > faded {
@@ -94,7 +99,9 @@ impl Pace {
 
     /// How many jobs to hold beside those that run: about 100 ms of work, at least one per slot.
     pub(crate) fn ahead(&self, slots: usize, most: usize) -> usize {
-        let average = Duration::from_nanos(self.average_nanos.load(Ordering::Relaxed));
+        let (average, mean) = (&self.average_nanos, &self.mean_nanos);
+        let average = average.load(Ordering::Relaxed).max(mean.load(Ordering::Relaxed));
+        let average = Duration::from_nanos(average);
         if average >= SLOW {
             return 0;
         }
@@ -185,5 +192,15 @@ mod tests {
         assert_eq!(ahead_after(Duration::from_millis(20)), 80);
         assert_eq!(ahead_after(Duration::from_millis(500)), 16);
         assert_eq!(ahead_after(Duration::from_secs(5)), 0);
+    }
+
+    #[test]
+    fn quick_jobs_of_a_mixture_fill_no_buffer() {
+        let pace = Pace::new(1);
+        for job in 0..1000 {
+            let slow = job % 50 == 0;
+            pace.note(if slow { Duration::from_millis(300) } else { Duration::from_micros(100) });
+            assert!(job < 50 || pace.ahead(16, 2000) < 500, "{} after job {job}", pace.ahead(16, 2000));
+        }
     }
 }

@@ -212,13 +212,41 @@ impl Mixture {
         };
         let worker = story.work(config, handler).await;
         let mixture = Mixture { story, worker, released, tight, wide };
+        mixture.widen().await;
+        mixture
+    }
+
+    /// Quick jobs, until the worker takes all jobs for quick.
+    async fn widen(&self) {
         eventually("the window is wide", async || {
-            mixture.story.enqueue_numbers(100).await;
-            mixture.all_over().await;
-            (mixture.leases(tight).await == 0 && mixture.leases(wide).await > 0).then_some(())
+            self.story.enqueue_numbers(100).await;
+            self.all_over().await;
+            (self.leases(self.tight).await == 0 && self.leases(self.wide).await > 0).then_some(())
         })
         .await;
-        mixture
+    }
+
+    /// Two slow jobs and ten quick ones behind them, claimed onto a lease with a wide window. A machine that holds a
+    /// quick job up for a moment makes the worker careful too soon: then once more.
+    async fn claim_mixed(&self) {
+        let payloads = ["slow", "slow"].into_iter().chain(["quick"; 10]);
+        let jobs: Vec<NewJob> = payloads.map(|payload| NewJob::new(NOOP, &payload).unwrap()).collect();
+        loop {
+            rpc::enqueue_jobs(&self.story.app, TENANT_A, &jobs).await.unwrap();
+            let claimed = "select count(*) from jobforge.jobs where fence > 0";
+            eventually("they are claimed", async || (self.story.count(claimed).await == 12).then_some(())).await;
+            let careful = format!(
+                "select count(*) from jobforge.jobs j join jobforge.leases l on l.id = j.lease_id
+                 where l.window_size = {} and j.fence = 1",
+                self.tight
+            );
+            if self.story.count(&careful).await == 0 {
+                return;
+            }
+            self.released.add_permits(2);
+            self.all_over().await;
+            self.widen().await;
+        }
     }
 
     /// How many leases have such a window.
@@ -262,9 +290,7 @@ async fn a_slow_job_among_quick_ones_makes_the_next_leases_window_tight() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_behind_slow_jobs_goes_back_and_comes_on_a_tight_lease() {
     let mixture = Mixture::begin(2).await;
-    let payloads = ["slow", "slow"].into_iter().chain(["quick"; 10]);
-    let jobs: Vec<NewJob> = payloads.map(|payload| NewJob::new(NOOP, &payload).unwrap()).collect();
-    rpc::enqueue_jobs(&mixture.story.app, TENANT_A, &jobs).await.unwrap();
+    mixture.claim_mixed().await;
     // A claim each: that of a worker that is merely stuck gives back and does not claim again.
     let again =
         "select coalesce(min(fence), 0)::bigint from jobforge.jobs where payload = to_jsonb('quick'::text)";

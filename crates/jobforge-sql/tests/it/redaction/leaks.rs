@@ -51,6 +51,10 @@ const LOOKS: &[(&str, Look)] = &[
     ("finished_jobs", Numbers),
     ("create_api_key", System),
     ("find_api_key", System),
+    // Of credentials: nothing of a job's.
+    ("create_session", System),
+    ("find_session", System),
+    ("end_session", System),
     ("list_api_keys", System),
     ("revoke_api_key", System),
     ("touch_api_keys", Numbers),
