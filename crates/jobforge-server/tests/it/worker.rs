@@ -209,7 +209,7 @@ async fn bad_input_is_refused_and_changes_nothing() {
     });
     agent.post("/worker/register", register).await.refused(400, "JF001", "metadata_nul");
     let beat = json!({ "lease_id": job.0["lease_id"], "through": 1 });
-    agent.post("/worker/heartbeat", beat).await.refused(400, "JF102", "through_without_jobs");
+    agent.post("/worker/heartbeat", beat).await.refused(400, "JF102", "body_invalid");
     let many: Vec<Value> = (0..5001).map(|_| job.row()).collect();
     let many = json!({ "lease_id": job.0["lease_id"], "jobs": many });
     agent.post("/worker/jobs/complete", many).await.refused(400, "JF102", "batch_size");

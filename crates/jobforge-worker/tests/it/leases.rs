@@ -234,7 +234,8 @@ impl Mixture {
         loop {
             rpc::enqueue_jobs(&self.story.app, TENANT_A, &jobs).await.unwrap();
             let claimed = "select count(*) from jobforge.jobs where fence > 0";
-            eventually("they are claimed", async || (self.story.count(claimed).await == 12).then_some(())).await;
+            eventually("they are claimed", async || (self.story.count(claimed).await == 12).then_some(()))
+                .await;
             let careful = format!(
                 "select count(*) from jobforge.jobs j join jobforge.leases l on l.id = j.lease_id
                  where l.window_size = {} and j.fence = 1",

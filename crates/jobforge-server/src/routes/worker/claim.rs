@@ -113,8 +113,6 @@ pub(crate) struct WorkJob {
     lease_expires_at: Timestamp,
     /// Whether it killed its worker before and must run beside no other such job.
     solo: bool,
-    /// The number of the claim, for a heartbeat's `through`.
-    claim_no: i64,
 }
 
 fn one() -> i32 {
@@ -207,7 +205,6 @@ impl From<ClaimedJob> for WorkJob {
             lease_id: job.lease_id,
             lease_expires_at: job.lease_expires_at,
             solo: job.solo,
-            claim_no: job.claim_no,
         }
     }
 }

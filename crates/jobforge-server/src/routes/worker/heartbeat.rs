@@ -23,9 +23,6 @@ pub(crate) struct HeartbeatBody {
     lease_id: Uuid,
     /// All jobs of the lease that the worker holds, started or not, in their order.
     jobs: Option<Vec<HeldJob>>,
-    /// The worker holds nothing of its claims up to this number but what `jobs` lists: the database forgets the rest, for
-    /// good. Give the greatest `claim_no` that was answered, now and then; never on a lease of which an answer was lost.
-    through: Option<i64>,
 }
 
 /// A job that is to be the worker's for longer.
@@ -60,12 +57,9 @@ pub(crate) async fn heartbeat(
     Body(body): Body<HeartbeatBody>,
 ) -> Result<Answer<Beat>, Problem> {
     let jobs = body.jobs.as_deref().map(|jobs| caller.held_all(jobs)).transpose()?;
-    if body.through.is_some() && jobs.is_none() {
-        let detail = "through says that the worker holds nothing but what jobs lists: give jobs";
-        return Err(Problem::malformed("through_without_jobs", detail));
-    }
     let client = app.db.worker().await?;
-    let call = rpc::heartbeat(&*client, body.lease_id, jobs.as_deref(), body.through);
+    // Never what the worker has settled: the database would forget jobs that a mistaken worker still holds, for good.
+    let call = rpc::heartbeat(&*client, body.lease_id, jobs.as_deref(), None);
     let answer = rpc::bound_to(&client, caller.bound(), call).await;
     Ok(Answer(client.done(answer)?))
 }
