@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use jobforge_server::{Server, ServerConfig};
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
 use crate::cli::ServeArgs;
@@ -19,18 +20,32 @@ use crate::target::{Purpose, Target};
 pub(crate) async fn run(config: &Config, args: &ServeArgs, output: Output) -> Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let server = Server::new(server_config(config)?).await?;
+    let token = server.bootstrap_token().cloned();
     let server = server.start(args.listen.unwrap_or(config.server.listen)).await?;
     let url = format!("http://{}", server.address());
     tracing::info!(url, "the server is ready");
     output.answer(&json!({ "url": url }), || {
         format!("JobForge listens on {url}; {url}/docs tells the routes")
     })?;
+    if let Some(token) = token {
+        offer_bootstrap(&url, &token);
+    }
     signals.next().await;
     tracing::info!("the server stops");
     match signals.unless_repeated(server.shutdown()).await {
         Some(()) => Ok(ExitCode::SUCCESS),
         None => Ok(ExitCode::from(130)),
     }
+}
+
+/// Without any key nobody could make the first one. To the console alone, never to a log.
+fn offer_bootstrap(url: &str, token: &SecretString) {
+    eprintln!(
+        "There is no API key yet. Make the first one, a super-admin's, on this machine; it is shown once:\n\
+         \x20 curl -X POST {url}/api/v1/bootstrap -H 'Content-Type: application/json' -d '{{\"token\": \"{}\"}}'\n\
+         The token ends with its use, and with this process.",
+        token.expose_secret()
+    );
 }
 
 /// The logins of the settings; without a database in them those of the development server that runs here.

@@ -20,13 +20,18 @@ pub(crate) struct Serve {
 impl Serve {
     /// Starts one on a free port and reads where it listens.
     pub(crate) fn start(db: &TestDb) -> Serve {
+        Serve::start_saying(db, Stdio::null())
+    }
+
+    /// The same, and what it says beside its answer goes there.
+    fn start_saying(db: &TestDb, stderr: Stdio) -> Serve {
         let mut command = Cli::new(db, APP).command();
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--json"])
             .env("JOBFORGE_SERVER__OPERATOR_URL", db.url_as(OPERATOR, Some(PASSWORD)))
             .env("JOBFORGE_SERVER__WORKER_URL", db.url_as(WORKER, Some(PASSWORD)))
             .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+            .stderr(stderr);
         // The directory of its settings is gone by then: there are none.
         command.current_dir("/");
         let mut child = command.spawn().unwrap();
@@ -90,6 +95,20 @@ async fn a_server_answers_by_its_keys_and_ends_in_order() {
     assert_eq!((status, refusal["code"].as_str()), (401, Some("JF101")), "{refusal}");
     server.signal(Signal::SIGTERM);
     assert_eq!(server.ended().code(), Some(0));
+}
+
+#[tokio::test]
+async fn without_a_key_the_console_has_a_token_for_the_first_one() {
+    let db = demo_db().await;
+    let mut server = Serve::start_saying(&db, Stdio::piped());
+    let said = BufReader::new(server.child.stderr.take().unwrap()).lines();
+    let line = said.map(Result::unwrap).find(|line| line.contains("/api/v1/bootstrap")).unwrap();
+    let body = line.split_once("-d '").unwrap().1.trim_end_matches('\'');
+    let (status, first) = request(&server.url, "", "POST /api/v1/bootstrap", Some(body));
+    assert_eq!((status, first["role"].as_str()), (201, Some("super_admin")), "{first}");
+    let key = first["key"].as_str().unwrap();
+    assert_eq!(request(&server.url, key, "GET /api/v1/admin/keys", None).0, 200);
+    assert_eq!(request(&server.url, "", "POST /api/v1/bootstrap", Some(body)).0, 404, "once");
 }
 
 #[tokio::test]
