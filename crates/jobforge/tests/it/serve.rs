@@ -114,11 +114,21 @@ async fn without_a_key_the_console_has_a_token_for_the_first_one() {
 #[tokio::test]
 async fn a_second_signal_does_not_wait_for_a_request_that_is_under_way() {
     let db = demo_db().await;
+    let key = Cli::new(&db, OPERATOR).run(&["keys", "create", "producer"]).stdout;
     let mut server = Serve::start(&db);
     let host = server.url.strip_prefix("http://").unwrap().to_owned();
-    // Half a request: the server waits for its other half as long as it may.
+    // A request without its body: the server says when it waits for it, and does so as long as it may.
     let mut slow = TcpStream::connect(&host).unwrap();
-    write!(slow, "POST /api/v1/jobs HTTP/1.1\r\nhost: {host}\r\ncontent-length: 10\r\n").unwrap();
+    write!(
+        slow,
+        "POST /api/v1/jobs HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+         content-length: 10\r\nexpect: 100-continue\r\n\r\n",
+        key.trim()
+    )
+    .unwrap();
+    let mut line = String::new();
+    BufReader::new(slow.try_clone().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("HTTP/1.1 100"), "{line}");
     server.signal(Signal::SIGTERM);
     until("it takes no more requests", || TcpStream::connect(&host).is_err().then_some(()));
     assert!(server.child.try_wait().unwrap().is_none(), "it waits");
