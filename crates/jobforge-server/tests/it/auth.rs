@@ -72,8 +72,13 @@ async fn a_lost_listener_forgets_everything() {
         config.direct_url = Some(direct);
     })
     .await;
-    let key = world.key(Role::TenantViewer).await;
+    let (first, key) = (world.key(Role::TenantViewer).await, world.key(Role::TenantViewer).await);
     listens(&world, 1).await;
+    // Whoever begins to listen forgets all: once one revocation was felt, that is behind it.
+    Ask::get("/jobs").key(&first).of(&other).await.expect(200);
+    world.revoke(&first).await;
+    until("the first key is refused", async || Ask::get("/jobs").key(&first).of(&other).await.status == 401)
+        .await;
     Ask::get("/jobs").key(&key).of(&other).await.expect(200);
     // What is revoked while nobody hears is refused once the loss is noticed.
     proxy.set_mode(Mode::Stall);
