@@ -73,7 +73,7 @@ async fn beginning_and_ending_are_written_down_without_the_hash() {
     let stage = stage_with(&[("living000000", "null")]).await;
     begin(&stage, "sha256('a'), 'living000000'").await.unwrap();
     stage.operate("select jobforge.end_session(sha256('a')), jobforge.end_session(sha256('a'))").await;
-    let sql = "select string_agg(action, ' ' order by id), bool_or(a::text like '%' || encode(sha256('a'), 'hex') || '%')
+    let sql = "select string_agg(action, ' ' order by action), bool_or(a::text like '%' || encode(sha256('a'), 'hex') || '%')
         from jobforge.audit_log a where subject_id = 'living000000' and action like '%session'";
     let row = stage.db.connect_super().await.query_one(sql, &[]).await.unwrap();
     assert_eq!((row.get::<_, &str>(0), row.get::<_, bool>(1)), ("create_session end_session", false));
