@@ -69,7 +69,7 @@ impl App {
         let enqueues = Enqueues::start(db.clone(), &config);
         let (ending, stop) = (CancellationToken::new(), CancellationToken::new());
         let waiters = Waiters::start(db.clone(), &config, ending.clone());
-        let reports = Reports::start(db.clone());
+        let reports = Reports::start(db.clone(), config.call_timeout);
         let ear = config.worker_url.as_ref().map(|url| config.direct_url.as_ref().unwrap_or(url).clone());
         let wakes = Wakes::start(ear, db.clone(), ending.clone());
         Ok(App {
@@ -77,7 +77,7 @@ impl App {
             sessions: Sessions::new(config.credential_memory),
             rates: Rates::new(config.rates),
             bootstrap: Bootstrap::default(),
-            rules: Rules::default(),
+            rules: Rules::new(config.call_timeout),
             named: Mutex::default(),
             tokens,
             waiters,

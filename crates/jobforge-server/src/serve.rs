@@ -74,7 +74,7 @@ impl Server {
     /// Checks the logins: a superuser or an owner would see every tenant's data.
     pub async fn new(config: ServerConfig) -> Result<Server, StartError> {
         let named = [
-            ("server.tenant_url", Some(&config.tenant_url)),
+            ("database_url", Some(&config.tenant_url)),
             ("server.operator_url", Some(&config.operator_url)),
             ("server.worker_url", config.worker_url.as_ref()),
         ];

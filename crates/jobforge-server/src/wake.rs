@@ -122,9 +122,7 @@ impl Ear {
             self.wake();
             match answer {
                 Ok(()) => {
-                    tracing::warn!(
-                        "no notifications arrive: long polls look each second; set server.direct_url"
-                    );
+                    tracing::warn!("no notifications arrive: long polls look each second; set direct_url");
                     sleep(DEAF_PAUSE).await;
                 }
                 Err(error) => {

@@ -43,8 +43,8 @@ impl Enqueues {
         // Not gathered, each job has a transaction of its own, as many at a time as there are connections.
         let (lanes, most) = if config.gather { (LANES, MOST) } else { (config.connections, 1) };
         Enqueues {
-            plain: Lanes::start(Plain(db.clone()), lanes, most),
-            keyed: Lanes::start(Keyed(db.clone()), lanes, most),
+            plain: Lanes::start(Plain(db.clone()), lanes, most, config.call_timeout),
+            keyed: Lanes::start(Keyed(db.clone()), lanes, most, config.call_timeout),
             patient: Semaphore::new(PATIENT),
             held: Held::default(),
             patience: config.call_timeout,

@@ -2,8 +2,10 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::timeout;
 
 use crate::problem::Problem;
 
@@ -27,13 +29,13 @@ pub(crate) struct Lanes<W: Write> {
 
 impl<W: Write> Lanes<W> {
     /// So many writers, each taking what waits when it is free, at most `most` items. Four batches may wait; then
-    /// callers do.
-    pub(crate) fn start(writer: W, lanes: usize, most: usize) -> Lanes<W> {
+    /// callers do. A batch that the database does not answer in time gives its connection up, and the lane goes on.
+    pub(crate) fn start(writer: W, lanes: usize, most: usize, patience: Duration) -> Lanes<W> {
         let writer = Arc::new(writer);
         let (sender, receiver) = mpsc::channel(most * 4);
         let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..lanes {
-            tokio::spawn(run(writer.clone(), receiver.clone(), most));
+            tokio::spawn(run(writer.clone(), receiver.clone(), most, patience));
         }
         Lanes { sender }
     }
@@ -48,7 +50,12 @@ impl<W: Write> Lanes<W> {
 }
 
 /// One lane: whoever holds the receiver gathers, the others write meanwhile.
-async fn run<W: Write>(writer: Arc<W>, receiver: Arc<Mutex<mpsc::Receiver<Waiting<W>>>>, most: usize) {
+async fn run<W: Write>(
+    writer: Arc<W>,
+    receiver: Arc<Mutex<mpsc::Receiver<Waiting<W>>>>,
+    most: usize,
+    patience: Duration,
+) {
     loop {
         let mut batch = Vec::new();
         {
@@ -58,10 +65,13 @@ async fn run<W: Write>(writer: Arc<W>, receiver: Arc<Mutex<mpsc::Receiver<Waitin
             }
         }
         let (items, callers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-        let mut answers = writer.write(items).await.into_iter();
+        let mut answers = timeout(patience, writer.write(items)).await.unwrap_or_default().into_iter();
         for caller in callers {
-            let answer =
-                answers.next().unwrap_or_else(|| Err(Problem::unavailable("the batch got no answer")));
+            let answer = answers.next().unwrap_or_else(|| {
+                Err(Problem::unavailable(
+                    "the database did not answer in time: what was asked may have been done",
+                ))
+            });
             // A caller that went away needs no answer.
             let _ = caller.send(answer);
         }

@@ -5,6 +5,7 @@
 //! request is written alone, so that the fault meets only its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jobforge_core::{Completion, Error, Failed, Failure, Verdict, rpc};
 use uuid::Uuid;
@@ -42,8 +43,8 @@ pub(crate) enum End {
 }
 
 impl Reports {
-    pub(crate) fn start(db: Arc<Db>) -> Reports {
-        Reports { lanes: Lanes::start(Ends(db), LANES, MOST) }
+    pub(crate) fn start(db: Arc<Db>, patience: Duration) -> Reports {
+        Reports { lanes: Lanes::start(Ends(db), LANES, MOST, patience) }
     }
 
     /// Reports; returns when it is durable, with what became of each row, in their order.

@@ -1,9 +1,12 @@
 //! Jobs, as their tenant sees them.
 
+use std::time::Duration;
+
 use jobforge_core::Role;
-use jobforge_testkit::{NOOP, TENANT_A};
+use jobforge_testkit::{APP, FaultProxy, Mode, NOOP, PASSWORD, TENANT_A};
 use serde_json::json;
 
+use crate::auth_support::{Ask, second, until};
 use crate::world::World;
 
 #[tokio::test]
@@ -47,4 +50,28 @@ async fn a_foreign_job_looks_like_an_unknown_one() {
     let unknown = world.get(&b, &format!("/jobs/{}", uuid::Uuid::now_v7())).await;
     assert_eq!(foreign.status, unknown.status);
     foreign.refused(404, "JF007", "job_unknown");
+}
+
+/// Every lane holds a batch that gets no answer; none of them is lost to it.
+#[tokio::test]
+async fn a_database_that_falls_silent_keeps_no_lane() {
+    let world = World::new().await;
+    let proxy = FaultProxy::start(world.db.cluster_port()).await;
+    let silent = second(&world.db, |config| {
+        config.tenant_url = proxy.through(&world.db.url_as(APP, Some(PASSWORD)));
+        config.call_timeout = Duration::from_millis(500);
+    })
+    .await;
+    let producer = world.key(Role::Producer).await;
+    let body = json!({ "type": NOOP });
+    let enqueue = async || Ask::post("/jobs", &body).key(&producer).of(&silent).await;
+    until("the server is warm", async || enqueue().await.status == 201).await;
+    proxy.set_mode(Mode::Stall);
+    for _ in 0..3 {
+        // Before the guard of all requests gives up on it.
+        let answer = tokio::time::timeout(Duration::from_secs(30), enqueue()).await.unwrap();
+        answer.refused(503, "JF106", "database_unavailable");
+    }
+    proxy.set_mode(Mode::Pass);
+    until("it answers again", async || enqueue().await.status == 201).await;
 }
