@@ -132,3 +132,4 @@ end
 $$;
 comment on function jobforge.wake(text[], text[], timestamptz) is
   'Notifies when somebody sleeps who runs one of these types in one of these queues (any queue where null).';
+grant execute on function jobforge.wake(text[], text[], timestamptz) to jf_sys;

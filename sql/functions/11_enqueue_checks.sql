@@ -54,6 +54,8 @@ $$;
 comment on function jobforge.check_jobs(timestamptz, boolean, text[], jsonb[], text[], integer[], timestamptz[], text[],
   text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text[], integer, text) is
   'The rows of a batch with their definitions'' defaults and what is wrong with each, as code:reason.';
+grant execute on function jobforge.check_jobs(timestamptz, boolean, text[], jsonb[], text[], integer[], timestamptz[], text[],
+  text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text[], integer, text) to jf_sys;
 
 create or replace function jobforge.payload_problem(p_payload jsonb) returns text
 language sql immutable
@@ -64,6 +66,7 @@ $$;
 comment on function jobforge.payload_problem(jsonb) is
   'What is wrong with a payload (missing, over 256 KiB, deeper than 128, a number of over 400 digits), or null. One '
   'expression, so that the planner inlines it: most payloads are small.';
+grant execute on function jobforge.payload_problem(jsonb) to jf_sys;
 
 create or replace function jobforge.large_payload_problem(p_payload jsonb) returns text
 language plpgsql immutable
@@ -85,6 +88,7 @@ begin
 end
 $$;
 comment on function jobforge.large_payload_problem(jsonb) is 'The other half of payload_problem: of a large or missing one.';
+grant execute on function jobforge.large_payload_problem(jsonb) to jf_sys;
 
 create or replace function jobforge.require_columns(p_rows integer, variadic p_lengths integer[]) returns void
 language plpgsql immutable

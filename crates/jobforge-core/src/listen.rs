@@ -27,6 +27,12 @@ const OPERATION: &str = "listen";
 const TEST: &str = "jobforge_test";
 const TEST_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Makes a session listen; what it hears, whoever drives its connection gets.
+pub async fn on(client: &Client, channel: &str) -> Result<(), Error> {
+    let sql = format!("listen \"{}\"", channel.replace('"', "\"\""));
+    client.batch_execute(&sql).await.map_err(|error| Error::call(OPERATION, error))
+}
+
 /// What was heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {

@@ -1,6 +1,6 @@
 //! What all parts of one running worker share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -163,6 +163,10 @@ impl Engine {
 #[derive(Debug, Default)]
 pub(crate) struct Ear {
     hears: AtomicBool,
+    /// The sleeping claimer hears for itself that there is work.
+    claimer_hears: AtomicBool,
+    /// Claims begun.
+    rounds: AtomicU64,
     last_tick: Mutex<Option<Instant>>,
     /// The listener should prove itself again.
     pub(crate) doubted: Notify,
@@ -177,6 +181,23 @@ impl Ear {
     /// Tells what was known before.
     pub(crate) fn set_hears(&self, hears: bool) -> bool {
         self.hears.swap(hears, Ordering::AcqRel)
+    }
+
+    /// Whether the claimer should have heard of work by itself.
+    pub(crate) fn claimer_hears(&self) -> bool {
+        self.claimer_hears.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_claimer_hears(&self, hears: bool) {
+        self.claimer_hears.store(hears, Ordering::Release);
+    }
+
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_round(&self) {
+        self.rounds.fetch_add(1, Ordering::AcqRel);
     }
 
     /// When a sentinel was last heard.

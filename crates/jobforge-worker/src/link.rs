@@ -3,13 +3,16 @@
 //! Whoever uses it asks for the client, makes a call through [`within`], and shows the answer to
 //! [`Link::heed`], which throws a broken connection away.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jobforge_core::connect::Connection;
+use jobforge_core::listen::WAKE;
 use jobforge_core::{Error, connect};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio_postgres::Client;
+use tokio_postgres::{AsyncMessage, Client};
 
 use crate::config::WorkerConfig;
 
@@ -22,6 +25,8 @@ pub(crate) struct Link {
     open: Option<Open>,
     /// Connections made so far.
     made: u64,
+    /// There may be work, as this very connection heard. Only one that was told to listen hears.
+    woken: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -32,7 +37,13 @@ struct Open {
 
 impl Link {
     pub(crate) fn new(config: &WorkerConfig) -> Link {
-        Link { url: config.database_url.clone(), patience: config.call_timeout, open: None, made: 0 }
+        Link {
+            url: config.database_url.clone(),
+            patience: config.call_timeout,
+            open: None,
+            made: 0,
+            woken: Arc::new(Notify::new()),
+        }
     }
 
     /// The client; connects if there is none.
@@ -44,10 +55,7 @@ impl Link {
         }
         self.open = None;
         let (client, connection) = within(self.patience, "connect", connect::connect(&self.url)).await?;
-        // How a connection ended, the calls on it tell.
-        let driver = tokio::spawn(async move {
-            let _ = connection.await;
-        });
+        let driver = tokio::spawn(drive(connection, self.woken.clone()));
         let client = Arc::new(client);
         self.open = Some(Open { client: client.clone(), driver });
         self.made += 1;
@@ -57,6 +65,16 @@ impl Link {
     /// Which connection this is: a new number means a new session.
     pub(crate) fn made(&self) -> u64 {
         self.made
+    }
+
+    /// Whether this very connection is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| !open.client.is_closed())
+    }
+
+    /// Says when a connection that listens was told of work.
+    pub(crate) fn woken(&self) -> Arc<Notify> {
+        self.woken.clone()
     }
 
     /// Throws this connection away, unless another has taken its place.
@@ -80,6 +98,17 @@ impl Drop for Open {
     /// The driver of a silent connection would wait for ever for answers nobody wants.
     fn drop(&mut self) {
         self.driver.abort();
+    }
+}
+
+/// Moves a connection's bytes to its end, which the calls on it tell.
+async fn drive(mut connection: Connection, woken: Arc<Notify>) {
+    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+        if let AsyncMessage::Notification(said) = message
+            && said.channel() == WAKE
+        {
+            woken.notify_one();
+        }
     }
 }
 

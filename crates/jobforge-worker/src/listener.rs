@@ -3,12 +3,12 @@
 //! A listener counts only once it has heard a test from another session: behind a pooler LISTEN succeeds and
 //! hears nothing but, at times, itself. While none hears, the claim loop looks for itself each second.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jobforge_core::Error;
 use jobforge_core::connect::Backoff;
 use jobforge_core::listen::{CANCEL, Listener, Notification, TICK, WAKE};
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 use uuid::Uuid;
 
 use crate::engine::Engine;
@@ -16,6 +16,9 @@ use crate::link::{told, within};
 
 /// How long a way that lets no notifications through is left alone.
 const DEAF_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long a claimer that listens for itself may take to go round before it counts as deaf to what was said here.
+const HEAD_START: Duration = Duration::from_millis(50);
 
 /// Where listeners test themselves, and how long one may take to hear.
 const TEST: &str = "jobforge_test";
@@ -62,9 +65,24 @@ async fn hear(engine: &Engine, backoff: &mut Backoff) -> Result<(), Error> {
             engine.beat_now.notify_one();
         }
         backoff.reset();
+        // Work the claimer should have heard of: until when it may take, and the rounds it had made.
+        let mut unsure: Option<(Instant, u64)> = None;
         loop {
+            let check = unsure.map_or_else(Instant::now, |(until, _)| until);
             tokio::select! {
-                notification = listener.next() => heed(engine, &notification?),
+                notification = listener.next() => {
+                    let notification = notification?;
+                    if notification.channel == WAKE && engine.ear.claimer_hears() {
+                        unsure.get_or_insert_with(|| (Instant::now() + HEAD_START, engine.ear.rounds()));
+                    } else {
+                        heed(engine, &notification);
+                    }
+                }
+                () = sleep_until(check.into()), if unsure.is_some() => {
+                    if unsure.take().is_some_and(|(_, rounds)| engine.ear.rounds() == rounds) {
+                        engine.wake.notify_one();
+                    }
+                }
                 () = engine.ear.doubted.notified() => break,
             }
         }

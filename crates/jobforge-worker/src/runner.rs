@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join;
 use jiff::Timestamp;
 use jobforge_core::connect::Backoff;
+use jobforge_core::listen::{self, WAKE};
 use jobforge_core::{ClaimRequest, Claimed, ClaimedJob, Code, Cursor, Error, rpc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -49,6 +50,8 @@ pub(crate) struct Claimer {
     /// The claim as it was prepared on the connection of that number, unless that failed.
     prepared: Option<rpc::PreparedClaim>,
     prepared_on: u64,
+    /// The connection that listens.
+    listens_on: u64,
     /// How many jobs may still be claimed, where that is limited.
     budget: Option<usize>,
     full_claims: u32,
@@ -86,6 +89,7 @@ impl Claimer {
             registered_on: 0,
             prepared: None,
             prepared_on: 0,
+            listens_on: 0,
             budget,
             full_claims: 0,
             stuck: false,
@@ -98,6 +102,7 @@ impl Claimer {
     pub(crate) async fn run(mut self) -> Claimer {
         while self.engine.phase() == Phase::Running && self.budget != Some(0) {
             self.engine.note_round();
+            self.engine.ear.note_round();
             self.fit_window();
             let limit = self.room();
             if limit == 0 {
@@ -136,8 +141,8 @@ impl Claimer {
         Ok(())
     }
 
-    /// Prepares the claim, once per connection and not while there is work: where jobs come one at a time, parsing
-    /// would be a good part of their way. Whoever hears on the very way that claims go has no pooler between, or
+    /// Prepares the claim and listens for work, once per connection and not while there is work: where jobs come one at a
+    /// time, parsing would be a good part of their way, and so would the way from another connection's thread. Whoever hears on the very way that claims go has no pooler between, or
     /// one that leaves sessions whole; else a statement's name may mean another's.
     async fn prepare(&mut self) {
         let config = &self.engine.config;
@@ -150,6 +155,16 @@ impl Claimer {
         let answer = within(patience, "claim_jobs", rpc::prepare_claim(&*client)).await;
         self.link.heed(&answer);
         self.prepared = answer.ok();
+        let answer = within(patience, "listen", listen::on(&*client, WAKE)).await;
+        self.link.heed(&answer);
+        if answer.is_ok() {
+            self.listens_on = self.link.made();
+        }
+    }
+
+    /// Whether the connection that claims hears for itself that there is work.
+    pub(crate) fn hears(&self) -> bool {
+        self.listens_on == self.link.made() && self.link.is_open()
     }
 
     /// How many jobs to ask for: what slots and buffer can take, but no small claims beside a buffer that is

@@ -1,4 +1,4 @@
-//! Enqueue: one job, a batch of one tenant, a gathered batch of many tenants.
+//! Enqueue: one job, a batch of one tenant, batches of many tenants in one transaction.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -90,7 +90,7 @@ pub async fn enqueue_grouped(
     client: &mut Client,
     jobs: &[(Uuid, NewJob)],
 ) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
-    enqueue_gathered(client, jobs, None).await
+    enqueue_in_groups(client, jobs, None).await
 }
 
 /// The same for jobs with keys, which wait for other transactions that hold theirs: no longer than this, then nothing
@@ -100,10 +100,10 @@ pub async fn enqueue_grouped_within(
     jobs: &[(Uuid, NewJob)],
     patience: Duration,
 ) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
-    enqueue_gathered(client, jobs, Some(patience)).await
+    enqueue_in_groups(client, jobs, Some(patience)).await
 }
 
-async fn enqueue_gathered(
+async fn enqueue_in_groups(
     client: &mut Client,
     jobs: &[(Uuid, NewJob)],
     patience: Option<Duration>,
@@ -184,21 +184,39 @@ async fn enqueue_refs<C: GenericClient>(
         let refusal = Refusal { code: Code::InvalidArgument, reason: "batch_size".to_owned() };
         return Err(refusal.into_error("enqueue_jobs", "more than 10000 jobs"));
     }
-    let problems: Vec<Option<Refusal>> = jobs.iter().map(|job| job.problem()).collect();
-    let sound: Vec<&NewJob> =
-        jobs.iter().zip(&problems).filter(|(_, problem)| problem.is_none()).map(|(job, _)| *job).collect();
-    let mut answers = call_batch(c, tenant, &sound).await?.into_iter();
-    let answers = problems.into_iter().map(|problem| match problem {
+    let (sound, problems) = sift(jobs, |job| job);
+    let answers = call_batch(c, tenant, &sound).await?;
+    with_answers("enqueue_jobs", problems, answers)
+}
+
+/// What may be sent, and what each of them was refused for before.
+pub(super) fn sift<'a, J>(
+    jobs: &'a [J],
+    job: impl Fn(&'a J) -> &'a NewJob,
+) -> (Vec<&'a J>, Vec<Option<Refusal>>) {
+    let problems: Vec<Option<Refusal>> = jobs.iter().map(|one| job(one).problem()).collect();
+    let sound = jobs.iter().zip(&problems).filter(|(_, problem)| problem.is_none()).map(|(one, _)| one);
+    (sound.collect(), problems)
+}
+
+/// The answers of what was sent among the refusals of what was not.
+pub(super) fn with_answers(
+    operation: &'static str,
+    problems: Vec<Option<Refusal>>,
+    answers: Vec<Result<Enqueued, Refusal>>,
+) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
+    let mut answers = answers.into_iter();
+    let all = problems.into_iter().map(|problem| match problem {
         Some(refusal) => Ok(Err(refusal)),
-        None => answers.next().ok_or_else(|| Error::shape("enqueue_jobs", "a row got no answer")),
+        None => answers.next().ok_or_else(|| Error::shape(operation, "a row got no answer")),
     });
-    answers.collect()
+    all.collect()
 }
 
 async fn call_batch<C: GenericClient>(
     c: &C,
     tenant: Uuid,
-    jobs: &[&NewJob],
+    jobs: &[&&NewJob],
 ) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
     const OPERATION: &str = "enqueue_jobs";
     if jobs.is_empty() {
@@ -249,9 +267,19 @@ fn read_answer(row: &Row) -> Result<(i32, Result<Enqueued, Refusal>), Error> {
     if let Some(id) = id {
         return Ok((at, Ok(enqueued(id, status, existing, run_at))));
     }
+    Ok((at, Err(refusal(OPERATION, at, code, reason)?)))
+}
+
+/// Why a row without a job has none.
+pub(super) fn refusal(
+    operation: &'static str,
+    at: i32,
+    code: Option<String>,
+    reason: Option<String>,
+) -> Result<Refusal, Error> {
     let code = Code::parse(code.as_deref().unwrap_or_default())
-        .ok_or_else(|| Error::shape(OPERATION, format_args!("row {at} has neither an id nor a code")))?;
-    Ok((at, Err(Refusal { code, reason: reason.unwrap_or_default() })))
+        .ok_or_else(|| Error::shape(operation, format_args!("row {at} has neither an id nor a code")))?;
+    Ok(Refusal { code, reason: reason.unwrap_or_default() })
 }
 
 /// A key outlives its job: it then names a job of which nothing else is known.
@@ -261,12 +289,12 @@ fn enqueued(id: Uuid, status: Option<String>, existing: bool, run_at: Option<Tim
 }
 
 /// A column of the batch, or null when no row has a value for it.
-fn column<'a, J, T>(jobs: &'a [J], value: impl Fn(&'a J) -> Option<T>) -> Option<Vec<Option<T>>> {
+pub(super) fn column<'a, J, T>(jobs: &'a [J], value: impl Fn(&'a J) -> Option<T>) -> Option<Vec<Option<T>>> {
     let values: Vec<Option<T>> = jobs.iter().map(value).collect();
     values.iter().any(Option::is_some).then_some(values)
 }
 
-fn tags_json(job: &NewJob) -> Option<String> {
+pub(super) fn tags_json(job: &NewJob) -> Option<String> {
     // Strings always serialise.
     (!job.tags.is_empty()).then(|| serde_json::Value::from(job.tags.clone()).to_string())
 }

@@ -21,6 +21,7 @@ mod dead_letters;
 mod definition;
 mod derive;
 mod enqueue;
+mod enqueue_gathered;
 mod exit;
 mod explain;
 mod fail;
@@ -92,6 +93,7 @@ pub use definition::{
 };
 pub use derive::{canonical, derive_dedupe_key};
 pub use enqueue::{enqueue_grouped, enqueue_grouped_within, enqueue_job, enqueue_jobs};
+pub use enqueue_gathered::enqueue_gathered;
 pub use exit::{ProgramExit, report_exit};
 pub use explain::{Reason, explain_job};
 pub use fail::{AttemptEnd, Class, Failed, Failure, fail_job, fail_jobs};

@@ -4,6 +4,7 @@
 mod batches;
 mod connections;
 mod dead_letters;
+mod gathered;
 mod identity;
 mod keys;
 mod lifecycle;

@@ -9,8 +9,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jobforge_core::{Enqueued, Error, NewJob, Refusal, rpc};
+use jobforge_core::{Code, Enqueued, Error, NewJob, Refusal, rpc};
 use tokio::sync::Semaphore;
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::lanes::{Lanes, Write};
@@ -160,12 +161,20 @@ async fn enqueue(
         ([(tenant, job)], None) => {
             rpc::enqueue_job(&*client, *tenant, job).await.map(|done| vec![Ok(done)]).or_else(alone)
         }
-        (_, None) => gathered(rpc::enqueue_grouped(client.client()?, jobs).await, jobs),
+        (_, None) => gathered(across(client.client()?, jobs).await, jobs),
         (_, Some(moment)) => {
             gathered(rpc::enqueue_grouped_within(client.client()?, jobs, moment).await, jobs)
         }
     };
     client.settle(answer)
+}
+
+/// One statement for all tenants; a login that is bound to one of them enqueues under it.
+async fn across(client: &mut Client, jobs: &[Ordered]) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
+    match rpc::enqueue_gathered(&*client, jobs).await {
+        Err(error) if error.code() == Some(Code::Forbidden) => rpc::enqueue_grouped(client, jobs).await,
+        answer => answer,
+    }
 }
 
 /// What one job was refused for is its own answer, not the batch's.

@@ -13,6 +13,7 @@ mod execute_rights;
 mod explanations;
 mod fences;
 mod forgetful;
+mod gathered;
 mod identity;
 mod narrowed_workers;
 mod payloads;
@@ -76,6 +77,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
     ("bound workers", bound_workers::PROBES),
     ("narrowed workers", narrowed_workers::PROBES),
     ("fences", fences::PROBES),
+    ("gathered enqueues", gathered::PROBES),
     ("payloads", payloads::PROBES),
     ("artifacts", artifacts::PROBES),
     ("explanations", explanations::PROBES),
@@ -209,6 +211,7 @@ all_green! {
     a_bound_worker_stays_with_its_tenant => "bound workers",
     a_narrowed_worker_stays_with_its_tenant => "narrowed workers",
     a_stale_report_changes_nothing => "fences",
+    only_the_trusted_enqueue_for_many_tenants => "gathered enqueues",
     payloads_come_back_as_they_went_in => "payloads",
     connectors_are_a_tenants_own => "connectors",
     objects_belong_to_their_tenant => "artifacts",

@@ -47,6 +47,9 @@ const TENANT: &[&str] = &[
     "upsert_connector_config",
 ];
 
+/// Across tenants, for a login that is bound to none.
+const GATHER: &[&str] = &["enqueue_gathered"];
+
 /// What says for whom a request of PostgREST acts.
 const REQUEST: &[&str] = &["pre_request"];
 
@@ -119,9 +122,9 @@ const OPERATE: &[&str] = &[
 
 fn allowed(login: &str) -> BTreeSet<&'static str> {
     let lists: &[&[&str]] = match login {
-        APP | ONLY_A | ONLY_B => &[PLAIN, KEY_FORM, TENANT, REQUEST],
+        APP | ONLY_A | ONLY_B => &[PLAIN, KEY_FORM, TENANT, GATHER, REQUEST],
         WORKER | WORKER_A => &[PLAIN, WORK],
-        OPERATOR => &[PLAIN, KEY_FORM, TENANT, OPERATE],
+        OPERATOR => &[PLAIN, KEY_FORM, TENANT, GATHER, OPERATE],
         STRANGER | GATE => &[],
         other => panic!("no list for {other}"),
     };

@@ -342,6 +342,30 @@ pub(crate) const FENCES: &[Mutant] = &[
 /// In who may act for whom.
 pub(crate) const LOGINS: &[Mutant] = &[
     Mutant {
+        name: "a bound login enqueues for all tenants",
+        file: "13_enqueue_gathered.sql",
+        from: "if jobforge.login_tenant() is not null then",
+        to: "perform jobforge.login_tenant(); if false then",
+        caught_by: &[
+            "a_bound_login_does_not_enqueue_for_many_tenants",
+            "a_narrowed_login_does_not_enqueue_for_many_tenants",
+        ],
+    },
+    Mutant {
+        name: "nobody asks who enqueues for all tenants",
+        file: "13_enqueue_gathered.sql",
+        from: "if jobforge.login_tenant() is not null then",
+        to: "if false then",
+        caught_by: &["an_unregistered_login_does_not_enqueue_for_many_tenants"],
+    },
+    Mutant {
+        name: "gathered jobs all go to the first tenant",
+        file: "13_enqueue_gathered.sql",
+        from: "p_tenant_ids[c.at]",
+        to: "p_tenant_ids[1]",
+        caught_by: &["a_trusted_login_enqueues_for_many_tenants"],
+    },
+    Mutant {
         name: "functions believe p_tenant_id",
         file: "00_base.sql",
         from: "if p_tenant_id is distinct from nullif(current_setting('app.tenant_id', true), '')::uuid then",

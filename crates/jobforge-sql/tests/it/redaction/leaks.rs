@@ -104,6 +104,12 @@ const LOOKS: &[(&str, Look)] = &[
         Calls(&["jobforge.enqueue_job($T, 'test.noop', '{\"card\": {\"number\": \"canary-4111-1111\"}}')"]),
     ),
     (
+        "enqueue_gathered",
+        Calls(&[
+            "jobforge.enqueue_gathered(array[$T], '{test.noop}', array['{\"card\": {\"number\": \"canary-4111-1111\"}}'::jsonb])",
+        ]),
+    ),
+    (
         "enqueue_jobs",
         Calls(&[
             "jobforge.enqueue_jobs($T, '{test.noop}', array['{\"card\": {\"number\": \"canary-4111-1111\"}}'::jsonb])",
