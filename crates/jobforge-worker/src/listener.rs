@@ -72,6 +72,9 @@ async fn hear(engine: &Engine, backoff: &mut Backoff) -> Result<(), Error> {
             tokio::select! {
                 notification = listener.next() => {
                     let notification = notification?;
+                    if notification.channel == WAKE {
+                        engine.config.faults.hit("hear").await;
+                    }
                     if notification.channel == WAKE && engine.ear.claimer_hears() {
                         unsure.get_or_insert_with(|| (Instant::now() + HEAD_START, engine.ear.rounds()));
                     } else {

@@ -145,11 +145,10 @@ impl Claimer {
     /// time, parsing would be a good part of their way, and so would the way from another connection's thread. Whoever hears on the very way that claims go has no pooler between, or
     /// one that leaves sessions whole; else a statement's name may mean another's.
     async fn prepare(&mut self) {
-        let config = &self.engine.config;
-        if config.direct_url.is_some() || !self.engine.ear.hears() || self.prepared_on == self.link.made() {
+        if self.is_prepared() {
             return;
         }
-        let patience = config.call_timeout;
+        let patience = self.engine.config.call_timeout;
         let Ok(client) = self.link.client().await else { return };
         self.prepared_on = self.link.made();
         let answer = within(patience, "claim_jobs", rpc::prepare_claim(&*client)).await;
@@ -160,6 +159,11 @@ impl Claimer {
         if answer.is_ok() {
             self.listens_on = self.link.made();
         }
+    }
+
+    /// Whether there is nothing to prepare on this connection, be it because that failed.
+    fn is_prepared(&self) -> bool {
+        self.engine.config.direct_url.is_some() || self.prepared_on == self.link.made()
     }
 
     /// Whether the connection that claims hears for itself that there is work.
@@ -394,8 +398,10 @@ impl Claimer {
         if self.budget.is_some() {
             return Ok(());
         }
-        if self.engine.ear.hears() && !self.sleep.is_marked() {
-            self.mark().await?;
+        if self.engine.ear.hears() && !(self.sleep.is_marked() && self.is_prepared()) {
+            if !self.sleep.is_marked() {
+                self.mark().await?;
+            }
             self.prepare().await;
             return Ok(());
         }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use jobforge_core::NewJob;
-use jobforge_testkit::{FaultProxy, Mode, NOOP};
+use jobforge_testkit::{FaultPoints, FaultProxy, Mode, NOOP};
 use jobforge_worker::{WorkerConfig, WorkerHandle};
 use serde_json::json;
 
-use crate::support::{Story, echo, eventually};
+use crate::support::{Story, echo, eventually, faults};
 
 async fn asleep(story: &Story, workers: &[&WorkerHandle]) {
     eventually("the workers sleep", async || {
@@ -31,6 +31,45 @@ async fn an_enqueue_wakes_a_sleeper() {
     }
     // By looks alone, one a second, this would take ten seconds at least.
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    worker.shutdown().await;
+}
+
+/// Enqueues one job after the other, each after what `before` does. By looks alone, one a second, this would take twenty
+/// seconds.
+async fn one_by_one(story: &Story, before: impl AsyncFn()) {
+    let began = Instant::now();
+    for n in 0..20 {
+        before().await;
+        let id = story.enqueue(json!(n)).await;
+        story.until(id, "succeeded").await;
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_connection_that_claims_hears_for_itself() {
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    let worker = story.work(WorkerConfig { faults: faults(&points), ..story.config() }, echo).await;
+    asleep(&story, &[&worker]).await;
+    // The listener passes on no word of work.
+    points.pause("hear");
+    one_by_one(&story, async || ()).await;
+    points.resume("hear");
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_listener_stands_in_for_a_claiming_connection_that_is_lost() {
+    let story = Story::begin().await;
+    let worker = story.work(story.config(), echo).await;
+    asleep(&story, &[&worker]).await;
+    one_by_one(&story, async || {
+        let claims = "select count(pg_terminate_backend(pid)) from pg_stat_activity
+            where datname = current_database() and state = 'idle' and query ~ 'jobforge.(claim_jobs|look|sleep_worker)'";
+        story.count(claims).await;
+    })
+    .await;
     worker.shutdown().await;
 }
 
