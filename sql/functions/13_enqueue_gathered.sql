@@ -18,9 +18,12 @@ declare
   v_tail text := jobforge.id_tail();
   v_operator boolean := pg_has_role(session_user, 'jf_operator', 'member');
 begin
-  -- Whoever may act for one tenant alone enqueues under it, where row-level security holds it there.
-  if jobforge.login_tenant() is not null then
-    perform jobforge.refuse('JF009', 'login_bound', format('login %s may not enqueue for many tenants', session_user));
+  -- Whoever acts for one tenant enqueues under it, where row-level security holds it there: a login that is bound, one that
+  -- took another role, as PostgREST does for each request, and a transaction that named its tenant.
+  if jobforge.login_tenant() is not null or current_setting('role') <> 'none'
+      or nullif(current_setting('app.tenant_id', true), '') is not null then
+    perform jobforge.refuse('JF009', 'login_bound',
+      format('login %s acts for one tenant here and may not enqueue for many', session_user));
   end if;
   perform jobforge.require_columns(cardinality(p_types), cardinality(p_tenant_ids), cardinality(p_payloads),
     cardinality(p_queues), cardinality(p_priorities), cardinality(p_run_ats), cardinality(p_max_attempts),

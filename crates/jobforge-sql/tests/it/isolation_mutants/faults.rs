@@ -344,8 +344,8 @@ pub(crate) const LOGINS: &[Mutant] = &[
     Mutant {
         name: "a bound login enqueues for all tenants",
         file: "13_enqueue_gathered.sql",
-        from: "if jobforge.login_tenant() is not null then",
-        to: "perform jobforge.login_tenant(); if false then",
+        from: "if jobforge.login_tenant() is not null or",
+        to: "perform jobforge.login_tenant(); if",
         caught_by: &[
             "a_bound_login_does_not_enqueue_for_many_tenants",
             "a_narrowed_login_does_not_enqueue_for_many_tenants",
@@ -354,9 +354,23 @@ pub(crate) const LOGINS: &[Mutant] = &[
     Mutant {
         name: "nobody asks who enqueues for all tenants",
         file: "13_enqueue_gathered.sql",
-        from: "if jobforge.login_tenant() is not null then",
-        to: "if false then",
+        from: "if jobforge.login_tenant() is not null or",
+        to: "if",
         caught_by: &["an_unregistered_login_does_not_enqueue_for_many_tenants"],
+    },
+    Mutant {
+        name: "a request's role enqueues for all tenants",
+        file: "13_enqueue_gathered.sql",
+        from: "current_setting('role') <> 'none'",
+        to: "false",
+        caught_by: &["a_request_behind_postgrest_does_not_enqueue_for_many_tenants"],
+    },
+    Mutant {
+        name: "a transaction of one tenant enqueues for all",
+        file: "13_enqueue_gathered.sql",
+        from: "or nullif(current_setting('app.tenant_id', true), '') is not null",
+        to: "",
+        caught_by: &["a_transaction_of_one_tenant_does_not_enqueue_for_many"],
     },
     Mutant {
         name: "gathered jobs all go to the first tenant",

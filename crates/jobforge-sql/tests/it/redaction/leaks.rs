@@ -103,12 +103,7 @@ const LOOKS: &[(&str, Look)] = &[
         "enqueue_job",
         Calls(&["jobforge.enqueue_job($T, 'test.noop', '{\"card\": {\"number\": \"canary-4111-1111\"}}')"]),
     ),
-    (
-        "enqueue_gathered",
-        Calls(&[
-            "jobforge.enqueue_gathered(array[$T], '{test.noop}', array['{\"card\": {\"number\": \"canary-4111-1111\"}}'::jsonb])",
-        ]),
-    ),
+    ("enqueue_gathered", Numbers),
     (
         "enqueue_jobs",
         Calls(&[
