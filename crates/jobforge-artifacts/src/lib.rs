@@ -14,5 +14,5 @@ mod store;
 
 pub use enqueue::{EnqueueError, Stowed, enqueue_job, enqueue_stowed, fetch, stow};
 pub use jobforge_core::{Artifact, ArtifactError, ArtifactId, ArtifactRef, Artifacts};
-pub use place::{Place, PlaceError, S3};
+pub use place::{Place, PlaceError, S3, is_loopback};
 pub use store::{ArtifactStore, Limits};

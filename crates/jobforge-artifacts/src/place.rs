@@ -111,7 +111,8 @@ impl S3 {
     }
 }
 
-pub(crate) fn is_loopback(url: &Url) -> bool {
+/// Whether this URL leads to the machine itself, by an address or the name `localhost`.
+pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),

@@ -13,6 +13,7 @@ mod clock;
 mod db;
 mod fault_points;
 mod installed;
+mod issuer_key;
 mod or_fail;
 mod pooler;
 mod private_cluster;
@@ -29,6 +30,7 @@ pub use fault_points::{FaultInjected, FaultPoints};
 pub use installed::{
     APP, NOOP, ONLY_A, ONLY_B, OPERATOR, OTHER, PASSWORD, QUEUE, TENANT_A, TENANT_B, WORKER, WORKER_A,
 };
+pub use issuer_key::IssuerKey;
 pub use pooler::Pooler;
 pub use private_cluster::PrivateCluster;
 pub use proxy::{ConnectionCounts, Direction, FaultProxy, Mode};

@@ -3,6 +3,7 @@
 mod artifacts;
 pub(crate) mod egress;
 mod server;
+mod tokens;
 
 use std::path::PathBuf;
 
@@ -15,10 +16,11 @@ use uuid::Uuid;
 
 use crate::cli::Global;
 use crate::failure::Usage;
-use crate::secrets::{SEAL_KEYS, SECRET_PREFIX, secret_env};
+use crate::secrets::{SEAL_KEYS, SECRET_PREFIX, TOKEN_SECRET, secret_env};
 
 pub(crate) use artifacts::ArtifactSettings;
 pub(crate) use server::{ServerLogins, ServerSettings};
+pub(crate) use tokens::{KeySettings, SecretReference, TokenSettings};
 
 const DEFAULTS: &str = include_str!("config.default.toml");
 const FILE: &str = "jobforge.toml";
@@ -154,7 +156,12 @@ impl Config {
         if let Some((_, broken)) = rules.iter().find(|(kept, _)| !kept) {
             bail!("{broken}");
         }
-        secret_env(&self.worker.secret_env).context("worker.secret_env is not usable")?;
+        let readable = secret_env(&self.worker.secret_env).context("worker.secret_env is not usable")?;
+        if let Some(secret) = self.server.tokens.secret.as_ref().map(SecretReference::variable)
+            && readable.allows(secret)
+        {
+            bail!("server.tokens.secret names {secret}, which tenants can read by worker.secret_env");
+        }
         self.egress.validate()?;
         self.server.validate()?;
         self.artifacts.validate()
@@ -205,7 +212,8 @@ fn database_url_alone(env: Variables) -> Variables {
 
 /// Keys and secrets begin as settings do and are none: they are read where they are used, and shown nowhere.
 fn own_environment(env: Variables) -> Environment {
-    let is_setting = |name: &str| name != SEAL_KEYS && !name.starts_with(SECRET_PREFIX);
+    let is_setting =
+        |name: &str| ![SEAL_KEYS, TOKEN_SECRET].contains(&name) && !name.starts_with(SECRET_PREFIX);
     let env: Variables = env.into_iter().filter(|(name, _)| is_setting(name)).collect();
     Environment::with_prefix("JOBFORGE")
         .prefix_separator("_")
@@ -218,6 +226,7 @@ fn own_environment(env: Variables) -> Environment {
         .with_list_parse_key("egress.ports")
         .with_list_parse_key("worker.secret_env")
         .with_list_parse_key("server.hosts")
+        .with_list_parse_key("server.tokens.jwks_algorithms")
         .ignore_empty(true)
         .source(Some(env))
 }
@@ -309,6 +318,8 @@ mod tests {
             "[server]\nrate = 1",
             "[server.rates]\nper_credential = 0",
             "[server.rates]\nrefused_per_address = 0",
+            "[server.tokens]\nissuer = \"https://i\"\naudience = \"a\"",
+            "[server.tokens]\nleeway_seconds = 10",
         ] {
             assert!(Settings::merge(vec![defaults(), file(text)]).is_err(), "{text}");
         }
@@ -355,6 +366,7 @@ mod tests {
         let env = environment(&[
             ("JOBFORGE_SEAL_KEYS", "k1:x"),
             ("JOBFORGE_SECRET_TOKEN", "canary"),
+            ("JOBFORGE_TOKEN_SECRET", "canary"),
             ("JOBFORGE_WORKER__SECRET_ENV", "JOBFORGE_SECRET_*,MAIL_TOKEN"),
         ]);
         let settings = Settings::merge(vec![defaults(), env]).unwrap();

@@ -7,6 +7,7 @@
 //! - `target.rs`: which database a command works on, and as whom
 //! - `programs.rs`: the commands as jobs that this worker's file names
 //! - `secrets.rs`: keys and secrets of the environment; `sealer.rs`: the server's use of them
+//! - `tokens.rs`: whose tokens the server takes, and how it has the issuer's keys
 //! - `failure.rs`: how a failure is told, and the exit codes
 //! - `logs.rs`, `output.rs`, `signals.rs`: logs to stderr, data to stdout, an orderly end
 
@@ -24,6 +25,7 @@ mod sealer;
 mod secrets;
 mod signals;
 mod target;
+mod tokens;
 
 use std::process::ExitCode;
 

@@ -7,8 +7,13 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 /// Never handed out, whatever the list says: they are the worker's own.
-const RESERVED: [&str; 4] =
-    ["DATABASE_URL", "JOBFORGE_DATABASE_URL", "JOBFORGE_DIRECT_URL", "JOBFORGE_SEAL_KEYS"];
+const RESERVED: [&str; 5] = [
+    "DATABASE_URL",
+    "JOBFORGE_DATABASE_URL",
+    "JOBFORGE_DIRECT_URL",
+    "JOBFORGE_SEAL_KEYS",
+    "JOBFORGE_TOKEN_SECRET",
+];
 
 /// How a host reads a variable.
 type Read = Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>;
@@ -68,14 +73,24 @@ impl SecretEnv {
         Ok(SecretEnv { allowed, read: Arc::new(read) })
     }
 
+    /// Whether a reference may name this variable.
+    pub fn allows(&self, name: &str) -> bool {
+        self.allowed.iter().any(|pattern| pattern.matches(name)) && !RESERVED.contains(&name)
+    }
+
     /// The value of a variable that may be named.
     pub fn get(&self, name: &str) -> Result<SecretString, SecretEnvError> {
-        let allowed = self.allowed.iter().any(|pattern| pattern.matches(name));
-        if !allowed || RESERVED.contains(&name) {
+        if !self.allows(name) {
             return Err(SecretEnvError::NotAllowed { name: name.to_owned() });
         }
         (self.read)(name).ok_or_else(|| SecretEnvError::NotSet { name: name.to_owned() })
     }
+}
+
+/// Whether a variable can have this name.
+pub fn is_variable(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
 impl fmt::Debug for SecretEnv {
@@ -86,13 +101,9 @@ impl fmt::Debug for SecretEnv {
 
 impl Pattern {
     fn parse(text: &str) -> Result<Pattern, SecretEnvError> {
-        let is_name = |name: &str| {
-            name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-                && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-        };
         match text.strip_suffix('*') {
-            Some(prefix) if is_name(prefix) => Ok(Pattern::Prefix(prefix.to_owned())),
-            None if is_name(text) => Ok(Pattern::Name(text.to_owned())),
+            Some(prefix) if is_variable(prefix) => Ok(Pattern::Prefix(prefix.to_owned())),
+            None if is_variable(text) => Ok(Pattern::Name(text.to_owned())),
             _ => Err(SecretEnvError::Pattern { pattern: text.to_owned() }),
         }
     }
@@ -133,8 +144,8 @@ mod tests {
     fn the_workers_own_are_never_read() {
         let env = env(&["JOBFORGE_*", "DATABASE_URL", "D*"]);
         assert!(env.get("DATA").is_ok());
-        for name in RESERVED {
-            assert!(env.get(name).is_err(), "{name}");
+        for name in RESERVED.into_iter().chain(["JOBFORGE_TOKEN_SECRET"]) {
+            assert!(env.get(name).is_err() && !env.allows(name), "{name}");
         }
     }
 

@@ -18,7 +18,7 @@ use jobforge_worker::{Context, HandlerError};
 use secrecy::SecretString;
 
 pub use database::DatabaseConfigs;
-pub use env::{SecretEnv, SecretEnvError};
+pub use env::{SecretEnv, SecretEnvError, is_variable};
 pub use memory::MemoryConfigs;
 pub use reseal::{ResealError, Resealed, Unopened, reseal};
 pub use seal::{MAX_SECRET, SealError, SealKeys, Sealed, SecretPlace, new_key};

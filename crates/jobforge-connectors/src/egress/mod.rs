@@ -5,6 +5,7 @@
 mod address;
 mod body;
 mod error;
+mod fetch;
 mod policy;
 mod redirect;
 mod resolver;
@@ -22,6 +23,7 @@ use uuid::Uuid;
 
 pub use body::{Body, BodyEnd};
 pub use error::{EgressError, UrlFault};
+pub use fetch::FetchError;
 pub use ipnet::IpNet;
 pub use policy::{EgressPolicy, parse_nets};
 pub use resolver::{Lookup, SystemLookup};
@@ -151,8 +153,14 @@ impl Egress {
     /// Sends a request for a tenant and reads the answer.
     pub async fn send(&self, tenant: Uuid, request: Request) -> Result<Response, EgressError> {
         let client = self.clients.tenants.get(&tenant).unwrap_or(&self.clients.everybody);
-        let clock = Clock { started: Instant::now(), timeout: request.timeout.min(self.clients.max_timeout) };
-        let (max_body, redirects) = (request.max_body.min(self.clients.max_body_bytes), request.redirects);
+        self.clients.send(client, request).await
+    }
+}
+
+impl Clients {
+    async fn send(&self, client: &Client, request: Request) -> Result<Response, EgressError> {
+        let clock = Clock { started: Instant::now(), timeout: request.timeout.min(self.max_timeout) };
+        let (max_body, redirects) = (request.max_body.min(self.max_body_bytes), request.redirects);
         let Request { method, url, headers, body, .. } = request;
         let mut hop = Hop { method, url, headers, body };
         for _ in 0..=MAX_REDIRECTS {

@@ -20,10 +20,10 @@ mod scope;
 pub(crate) mod session;
 pub(crate) mod token;
 
-pub use jwks::{FetchJwks, Fetching};
+pub use jwks::{FetchJwks, Fetching, JWKS_LARGEST, JWKS_PATIENCE, PublishedKeys};
 pub use role::{Right, may};
 pub(crate) use scope::{Administer, Anybody, Enqueue, Look, Operate, Read, Super, System, Tenant, Work};
-pub use token::{TokenAlgorithm, TokenConfig, TokenKeys};
+pub use token::{TokenAlgorithm, TokenClaims, TokenConfig, TokenKeys};
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};

@@ -4,7 +4,7 @@
 //! issuer names in a claim that users cannot edit.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jobforge_core::{KeyScope, Role};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
@@ -13,11 +13,12 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Identity;
-use super::jwks::{BETWEEN_FIRST, FetchJwks, Found, Jwks};
+use super::jwks::{BETWEEN_FIRST, Found, Jwks, PublishedKeys};
 use crate::problem::{ErrorCode, Problem};
 
-/// How far the clocks of issuer and server may be apart, in seconds.
-const LEEWAY: u64 = 30;
+/// How far the clocks of issuer and server may be apart: usually, and at most.
+const LEEWAY: Duration = Duration::from_secs(30);
+const LONGEST_LEEWAY: Duration = Duration::from_secs(300);
 /// The longest token that is looked at, in bytes.
 const LONGEST: usize = 16 << 10;
 /// The longest subject: the audit log tells it whole.
@@ -25,13 +26,20 @@ const SUBJECT_LENGTH: usize = 200;
 /// The shortest secret, in bytes: as long as what HS256 makes of it.
 const SECRET_LENGTH: usize = 32;
 /// What users write themselves, at some issuers.
-const USERS_OWN: &str = "user_metadata";
+const USERS_OWN: [&str; 3] = ["user_metadata", "raw_user_meta_data", "unsafe_metadata"];
 
 /// Whose tokens are taken, and what they say where.
 #[derive(Clone, Debug)]
 pub struct TokenConfig {
     /// What tokens are signed with.
     pub keys: TokenKeys,
+    /// What they must say.
+    pub claims: TokenClaims,
+}
+
+/// What tokens must say.
+#[derive(Clone, Debug)]
+pub struct TokenClaims {
     /// The claim `iss` must be this.
     pub issuer: String,
     /// The claim `aud` must name this.
@@ -40,6 +48,8 @@ pub struct TokenConfig {
     pub tenant_claim: String,
     /// Where the role stands: `app_metadata.role`.
     pub role_claim: String,
+    /// How far the clocks of issuer and server may be apart.
+    pub leeway: Duration,
 }
 
 /// What tokens are signed with.
@@ -48,14 +58,7 @@ pub enum TokenKeys {
     /// HS256, with a secret shared with the issuer.
     Secret(SecretString),
     /// Keys that the issuer publishes.
-    Jwks {
-        /// Where.
-        url: String,
-        /// The algorithms that count.
-        algorithms: Vec<TokenAlgorithm>,
-        /// How they are fetched.
-        fetch: Arc<dyn FetchJwks>,
-    },
+    Jwks(PublishedKeys),
 }
 
 /// An algorithm with public keys.
@@ -70,19 +73,34 @@ pub enum TokenAlgorithm {
 impl TokenConfig {
     /// Tokens of this issuer for this audience, with the claims at their usual places.
     pub fn new(keys: TokenKeys, issuer: impl Into<String>, audience: impl Into<String>) -> TokenConfig {
-        TokenConfig {
-            keys,
+        TokenConfig { keys, claims: TokenClaims::new(issuer, audience) }
+    }
+
+    /// What makes these settings unsound.
+    pub fn fault(&self) -> Option<&'static str> {
+        self.claims.fault().or_else(|| match &self.keys {
+            TokenKeys::Secret(secret) => secret_fault(secret.expose_secret()),
+            TokenKeys::Jwks(keys) => keys.fault(),
+        })
+    }
+}
+
+impl TokenClaims {
+    /// Those of this issuer for this audience, at their usual places.
+    pub fn new(issuer: impl Into<String>, audience: impl Into<String>) -> TokenClaims {
+        TokenClaims {
             issuer: issuer.into(),
             audience: audience.into(),
             tenant_claim: "app_metadata.tenant_id".to_owned(),
             role_claim: "app_metadata.role".to_owned(),
+            leeway: LEEWAY,
         }
     }
 
     /// What makes these settings unsound.
-    fn fault(&self) -> Option<&'static str> {
+    pub fn fault(&self) -> Option<&'static str> {
         let path = |claim: &str| claim.split('.').all(|member| !member.is_empty());
-        let users_own = |claim: &str| claim.split('.').any(|member| member == USERS_OWN);
+        let users_own = |claim: &str| claim.split('.').any(|member| USERS_OWN.contains(&member));
         let claims = [self.tenant_claim.as_str(), self.role_claim.as_str()];
         if self.issuer.is_empty() || self.audience.is_empty() {
             return Some("issuer and audience must be named");
@@ -93,21 +111,26 @@ impl TokenConfig {
         if claims.into_iter().any(users_own) {
             return Some("users write user_metadata themselves: neither tenant nor role may come from there");
         }
-        match &self.keys {
-            TokenKeys::Secret(secret) if secret.expose_secret().len() < SECRET_LENGTH => {
-                Some("the secret must have 32 bytes or more")
-            }
-            TokenKeys::Jwks { algorithms, .. } if algorithms.is_empty() => Some("no algorithm is allowed"),
-            _ => None,
-        }
+        (self.leeway > LONGEST_LEEWAY).then_some("the leeway must be 300 seconds or less")
+    }
+}
+
+/// A public key is public: as the secret of HS256 anybody could sign with it.
+fn secret_fault(secret: &str) -> Option<&'static str> {
+    let begin = secret.trim_start();
+    if secret.len() < SECRET_LENGTH {
+        Some("the secret must have 32 bytes or more")
+    } else if begin.starts_with("-----BEGIN") || begin.starts_with("ssh-") || begin.starts_with('{') {
+        Some("the secret is a key of another kind: of an issuer with public keys, name the URL of its keys")
+    } else {
+        None
     }
 }
 
 /// Knows whose token is whose.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    issuer: String,
-    audience: String,
+    claims: TokenClaims,
     tenant: Vec<String>,
     role: Vec<String>,
     keys: Keys,
@@ -135,17 +158,10 @@ impl Tokens {
             TokenKeys::Secret(secret) => {
                 Keys::Secret(Arc::new(DecodingKey::from_secret(secret.expose_secret().as_bytes())))
             }
-            TokenKeys::Jwks { url, algorithms, fetch } => {
-                Keys::Jwks(Jwks::new(url.clone(), algorithms.clone(), fetch.clone()))
-            }
+            TokenKeys::Jwks(published) => Keys::Jwks(Jwks::new(published.clone())),
         };
-        Ok(Tokens {
-            issuer: config.issuer.clone(),
-            audience: config.audience.clone(),
-            tenant: path(&config.tenant_claim),
-            role: path(&config.role_claim),
-            keys,
-        })
+        let claims = config.claims.clone();
+        Ok(Tokens { tenant: path(&claims.tenant_claim), role: path(&claims.role_claim), claims, keys })
     }
 
     /// Who bears this token. Whatever is wrong with it, it is refused with the same words.
@@ -169,11 +185,12 @@ impl Tokens {
     }
 
     fn read(&self, token: &str, key: &DecodingKey, algorithm: Algorithm) -> Option<Identity> {
+        // The key's algorithm, whatever the token names.
         let mut validation = Validation::new(algorithm);
-        validation.leeway = LEEWAY;
+        validation.leeway = self.claims.leeway.as_secs();
         validation.validate_nbf = true;
-        validation.set_issuer(&[&self.issuer]);
-        validation.set_audience(&[&self.audience]);
+        validation.set_issuer(&[&self.claims.issuer]);
+        validation.set_audience(&[&self.claims.audience]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         let claims = decode::<Value>(token, key, &validation).ok()?.claims;
         // The checks above would also take a list that ours is in.
@@ -208,7 +225,14 @@ fn sound_subject(subject: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use jsonwebtoken::{EncodingKey, Header, encode};
+    use serde_json::json;
+
     use super::*;
+
+    const TENANT: &str = "11111111-1111-1111-1111-111111111111";
+    const PUBLIC_KEY: &str =
+        "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----\n";
 
     fn config() -> TokenConfig {
         TokenConfig::new(TokenKeys::Secret("s".repeat(32).into()), "https://issuer.example", "jobforge")
@@ -217,23 +241,49 @@ mod tests {
     #[test]
     fn unsound_settings_are_refused() {
         assert_eq!(config().fault(), None);
-        let faults = [
-            TokenConfig { issuer: String::new(), ..config() },
-            TokenConfig { audience: String::new(), ..config() },
-            TokenConfig { tenant_claim: "a..b".to_owned(), ..config() },
-            TokenConfig { tenant_claim: "user_metadata.tenant_id".to_owned(), ..config() },
-            TokenConfig { role_claim: "user_metadata.role".to_owned(), ..config() },
-            TokenConfig { keys: TokenKeys::Secret("short".into()), ..config() },
+        let claims = || config().claims;
+        let unsound = [
+            TokenClaims { issuer: String::new(), ..claims() },
+            TokenClaims { audience: String::new(), ..claims() },
+            TokenClaims { tenant_claim: "a..b".to_owned(), ..claims() },
+            TokenClaims { tenant_claim: "user_metadata.tenant_id".to_owned(), ..claims() },
+            TokenClaims { role_claim: "user_metadata.role".to_owned(), ..claims() },
+            TokenClaims { role_claim: "unsafe_metadata.role".to_owned(), ..claims() },
+            TokenClaims { tenant_claim: "a.raw_user_meta_data.b".to_owned(), ..claims() },
+            TokenClaims { leeway: Duration::from_secs(301), ..claims() },
         ];
-        assert!(faults.iter().all(|config| config.fault().is_some()));
+        for claims in unsound {
+            assert!(TokenConfig { claims: claims.clone(), ..config() }.fault().is_some(), "{claims:?}");
+        }
+        let jwk = r#"{"kty":"RSA","n":"0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx","e":"AQAB"}"#;
+        for secret in ["short", PUBLIC_KEY, jwk, "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQ"] {
+            let keys = TokenKeys::Secret(secret.into());
+            assert!(TokenConfig { keys, ..config() }.fault().is_some(), "{secret}");
+        }
+    }
+
+    /// The library knows which keys are for which algorithms and would refuse as well; here it has nothing to
+    /// refuse, because the key is the bytes of a public key, for any use. What refuses is the algorithm we bind it to.
+    #[test]
+    fn a_public_key_is_never_the_secret_of_an_hmac() {
+        let tokens = Tokens::new(&config()).unwrap();
+        let claims = json!({
+          "sub": "ann", "iss": "https://issuer.example", "aud": "jobforge", "exp": 9_999_999_999_u64,
+          "app_metadata": { "tenant_id": TENANT, "role": "tenant_admin" },
+        });
+        let forger = EncodingKey::from_secret(PUBLIC_KEY.as_bytes());
+        let forged = encode(&Header::new(Algorithm::HS256), &claims, &forger).unwrap();
+        let key = DecodingKey::from_secret(PUBLIC_KEY.as_bytes());
+        assert_eq!(tokens.read(&forged, &key, Algorithm::RS256), None);
+        assert_eq!(tokens.read(&forged, &key, Algorithm::ES256), None);
+        assert!(tokens.read(&forged, &key, Algorithm::HS256).is_some(), "nothing else is wrong with it");
     }
 
     #[test]
     fn a_token_is_of_one_tenant() {
-        let tenant = "11111111-1111-1111-1111-111111111111";
-        assert!(scope("producer", tenant).is_some());
-        assert!(scope("super_admin", tenant).is_none());
-        assert!(scope("root", tenant).is_none());
+        assert!(scope("producer", TENANT).is_some());
+        assert!(scope("super_admin", TENANT).is_none());
+        assert!(scope("root", TENANT).is_none());
         assert!(scope("producer", "11111111111111111111111111111111").is_none());
         assert!(scope("producer", "").is_none());
     }

@@ -1,18 +1,14 @@
 //! Tokens of an issuer: taken when everything about them is in order, refused with one answer when anything is not.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use aws_lc_rs::encoding::AsDer;
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::{KeyPair, KeySize};
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::Timestamp;
-use jobforge_server::auth::{FetchJwks, Fetching, TokenAlgorithm, TokenConfig, TokenKeys};
+use jobforge_server::auth::{FetchJwks, Fetching, PublishedKeys, TokenConfig, TokenKeys};
 use jobforge_server::{Server, StartError};
-use jobforge_testkit::{NOOP, TENANT_A, TestDb};
-use jsonwebtoken::jwk::Jwk;
+use jobforge_testkit::{IssuerKey, NOOP, TENANT_A, TestDb};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
@@ -176,66 +172,45 @@ fn pem(kind: &str, der: &[u8]) -> Vec<u8> {
     format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", lines.join("\n")).into_bytes()
 }
 
-fn published(key: &EncodingKey, algorithm: Algorithm, id: &str) -> Value {
-    let mut jwk = Jwk::from_encoding_key(key, algorithm).unwrap();
-    jwk.common.key_id = Some(id.to_owned());
-    serde_json::to_value(jwk).unwrap()
-}
-
-fn header(algorithm: Algorithm, id: &str) -> Header {
-    Header { kid: Some(id.to_owned()), ..Header::new(algorithm) }
+fn published_by(issuer: &Arc<Issuer>) -> TokenConfig {
+    let keys = PublishedKeys::new("https://issuer.example/jwks", issuer.clone());
+    TokenConfig::new(TokenKeys::Jwks(keys), ISSUER, AUDIENCE)
 }
 
 #[tokio::test]
 async fn published_keys_count_for_their_own_algorithm_alone() {
-    let rsa = KeyPair::generate(KeySize::Rsa2048).unwrap();
-    let rsa_der: aws_lc_rs::encoding::Pkcs8V1Der<'_> = rsa.as_der().unwrap();
-    // PKCS #1 is what PKCS #8 wraps in 26 bytes.
-    let rsa_key = EncodingKey::from_rsa_der(&rsa_der.as_ref()[26..]);
-    let ec = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
-    let ec_key = EncodingKey::from_ec_der(ec.as_ref());
-    let other = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).unwrap();
-    let other_key = EncodingKey::from_ec_der(other.as_ref());
-
-    let rsa_jwk = published(&rsa_key, Algorithm::RS256, "rsa");
+    let (rsa, ec, other) = (IssuerKey::rs256("rsa"), IssuerKey::es256("ec"), IssuerKey::es256("ec"));
+    let (secret, new) = (IssuerKey::es256("oct"), IssuerKey::es256("new"));
     let issuer = Arc::new(Issuer::default());
-    let secret = json!({ "kty": "oct", "kid": "oct", "k": URL_SAFE_NO_PAD.encode(SECRET) });
-    *issuer.0.lock().unwrap() =
-        Some(json!({ "keys": [rsa_jwk, published(&ec_key, Algorithm::ES256, "ec"), secret] }));
-    let keys = TokenKeys::Jwks {
-        url: "https://issuer.example/jwks".to_owned(),
-        algorithms: vec![TokenAlgorithm::Rs256, TokenAlgorithm::Es256],
-        fetch: issuer.clone(),
-    };
-    let world = World::with(|config| {
-        config.tokens = Some(TokenConfig::new(keys, ISSUER, AUDIENCE));
-    })
-    .await;
-    let sign = |header: &Header, key: &EncodingKey| encode(header, &claims(), key).unwrap();
-    let with_rsa = sign(&header(Algorithm::RS256, "rsa"), &rsa_key);
-    for token in [&with_rsa, &sign(&header(Algorithm::ES256, "ec"), &ec_key)] {
+    let published_secret = json!({ "kty": "oct", "kid": "oct", "k": URL_SAFE_NO_PAD.encode(SECRET) });
+    *issuer.0.lock().unwrap() = Some(json!({ "keys": [rsa.jwk(), ec.jwk(), published_secret] }));
+    let world = World::with(|config| config.tokens = Some(published_by(&issuer))).await;
+    let with_rsa = rsa.sign(&claims());
+    for token in [&with_rsa, &ec.sign(&claims())] {
         Ask::get("/jobs").bearer(token).of(&world.router).await.expect(200);
     }
 
     // The public key is public: as the secret of an HMAC anybody could sign with it.
-    let public_der = rsa.public_key().as_ref().to_vec();
-    let public_pem = pem("RSA PUBLIC KEY", &public_der);
-    let modulus = rsa_jwk["n"].as_str().unwrap().as_bytes().to_vec();
-    let hmac =
-        |secret: &[u8], id: &str| sign(&header(Algorithm::HS256, id), &EncodingKey::from_secret(secret));
+    let public_pem = pem("RSA PUBLIC KEY", &rsa.public);
+    let modulus = rsa.jwk()["n"].as_str().unwrap().to_owned();
+    let as_rsa = |algorithm| rsa.sign_as(&rsa.header(algorithm), &claims());
     all_refused(
         &world,
         vec![
-            ("RSA key as a secret: PEM", hmac(&public_pem, "rsa")),
-            ("RSA key as a secret: DER", hmac(&public_der, "rsa")),
-            ("RSA key as a secret: modulus", hmac(&modulus, "rsa")),
-            ("a published secret", hmac(SECRET.as_bytes(), "oct")),
-            ("an algorithm that is not listed", sign(&header(Algorithm::RS512, "rsa"), &rsa_key)),
-            ("a padding that is not listed", sign(&header(Algorithm::PS256, "rsa"), &rsa_key)),
-            ("the wrong key's name", sign(&header(Algorithm::RS256, "ec"), &rsa_key)),
-            ("somebody else's key", sign(&header(Algorithm::ES256, "ec"), &other_key)),
-            ("an unknown name", sign(&header(Algorithm::ES256, "new"), &other_key)),
-            ("no name, of two keys", sign(&Header::new(Algorithm::ES256), &ec_key)),
+            ("RSA key as a secret: PEM", rsa.forge_with(&public_pem, &claims())),
+            ("RSA key as a secret: DER", rsa.forge_with(&rsa.public, &claims())),
+            ("RSA key as a secret: modulus", rsa.forge_with(modulus.as_bytes(), &claims())),
+            ("RSA key as a secret: modulus, decoded", {
+                rsa.forge_with(&URL_SAFE_NO_PAD.decode(&modulus).unwrap(), &claims())
+            }),
+            ("P-256 key as a secret: point", ec.forge_with(&ec.public, &claims())),
+            ("a published secret", secret.forge_with(SECRET.as_bytes(), &claims())),
+            ("an algorithm that is not listed", as_rsa(Algorithm::RS512)),
+            ("a padding that is not listed", as_rsa(Algorithm::PS256)),
+            ("the wrong key's name", rsa.sign_as(&ec.header(Algorithm::RS256), &claims())),
+            ("somebody else's key", other.sign(&claims())),
+            ("an unknown name", new.sign(&claims())),
+            ("no name, of two keys", ec.sign_as(&Header::new(Algorithm::ES256), &claims())),
         ],
     )
     .await;
@@ -245,14 +220,49 @@ async fn published_keys_count_for_their_own_algorithm_alone() {
 
 #[tokio::test]
 async fn an_issuer_that_was_never_reached_is_no_fault_of_the_token() {
-    let keys = TokenKeys::Jwks {
-        url: "https://issuer.example/jwks".to_owned(),
-        algorithms: vec![TokenAlgorithm::Es256],
-        fetch: Arc::new(Issuer::default()),
-    };
-    let world = World::with(|config| config.tokens = Some(TokenConfig::new(keys, ISSUER, AUDIENCE))).await;
+    let issuer = Arc::new(Issuer::default());
+    let world = World::with(|config| config.tokens = Some(published_by(&issuer))).await;
     let token = signed(&claims());
     Ask::get("/jobs").bearer(&token).of(&world.router).await.refused(503, "JF106", "issuer_unavailable");
+}
+
+#[tokio::test]
+async fn a_tenant_that_nobody_made_is_not_made_by_a_token() {
+    let world = with_secret().await;
+    let unknown = with(&[("/app_metadata/tenant_id", json!("99999999-9999-9999-9999-999999999999"))]);
+    let token = signed(&unknown);
+    for ask in [Ask::get("/jobs"), Ask::post("/jobs", &json!({ "type": NOOP }))] {
+        ask.bearer(&token).of(&world.router).await.refused(404, "JF007", "tenant_unknown");
+    }
+}
+
+#[tokio::test]
+async fn claims_stand_where_the_settings_say_and_clocks_may_differ_as_far() {
+    let world = World::with(|config| {
+        let mut tokens = TokenConfig::new(TokenKeys::Secret(SECRET.into()), ISSUER, AUDIENCE);
+        tokens.claims.tenant_claim = "org".to_owned();
+        tokens.claims.role_claim = "a.b.role".to_owned();
+        tokens.claims.leeway = Duration::ZERO;
+        config.tokens = Some(tokens);
+        config.rates.refused_per_address = 0;
+    })
+    .await;
+    let at = |changes: &[(&str, Value)]| {
+        let own =
+            [("/org", json!(TENANT_A.to_string())), ("/a", json!({ "b": { "role": "tenant_viewer" } }))];
+        signed(&with(&[&own[..], changes].concat()))
+    };
+    let who = Ask::get("/session").bearer(&at(&[])).of(&world.router).await.expect(200);
+    assert_eq!((&who["role"], &who["tenant_id"]), (&json!("tenant_viewer"), &json!(TENANT_A.to_string())));
+    let now = Timestamp::now().as_second();
+    let wrong = vec![
+        ("the usual places", signed(&claims())),
+        ("expired, within the usual leeway", at(&[("/exp", json!(now - 20))])),
+        ("not yet, within the usual leeway", at(&[("/nbf", json!(now + 25))])),
+        ("no tenant", at(&[("/org", Value::Null)])),
+        ("no role", at(&[("/a/b", json!({}))])),
+    ];
+    all_refused(&world, wrong).await;
 }
 
 #[tokio::test]
@@ -260,7 +270,7 @@ async fn unsound_settings_do_not_start() {
     let db = TestDb::new().await;
     let mut config = config(&db);
     let mut tokens = TokenConfig::new(TokenKeys::Secret(SECRET.into()), ISSUER, AUDIENCE);
-    tokens.tenant_claim = "user_metadata.tenant_id".to_owned();
+    tokens.claims.tenant_claim = "user_metadata.tenant_id".to_owned();
     config.tokens = Some(tokens);
     let refused = Server::new(config).await.unwrap_err();
     assert!(matches!(refused, StartError::Tokens(why) if why.contains("user_metadata")));

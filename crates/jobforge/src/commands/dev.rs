@@ -15,6 +15,7 @@ use crate::cli::DevArgs;
 use crate::commands::schedule::scheduler_config;
 use crate::config::Config;
 use crate::demo::TENANT;
+use crate::dev::api::{self, Given};
 use crate::dev::home::{DevFile, DevHome};
 use crate::dev::logins::Logins;
 use crate::dev::roles::{self, Urls};
@@ -22,11 +23,12 @@ use crate::dev::server::{Access, Ground};
 use crate::dev::summary::Summary;
 use crate::dev::tick::DueJobs;
 use crate::dev::welcome::{LOOPBACK, Welcome};
-use crate::dev::{api, keys, mix};
+use crate::dev::{keys, mix};
 use crate::handlers::Handlers;
 use crate::output::Output;
 use crate::programs::Programs;
 use crate::signals::Signals;
+use crate::tokens::token_config;
 
 /// How long the first round of upkeep may keep the worker waiting.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -34,6 +36,8 @@ const SETTLE: Duration = Duration::from_secs(10);
 pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Result<ExitCode> {
     args.listen.map(api::check_free).transpose()?;
     let programs = Programs::load(config.worker.commands_file.as_deref().or(Programs::found_here()))?;
+    let egress = egress_settings(config)?;
+    let tokens = token_config(&config.server.tokens, || Ok(egress.clone()))?;
     // From here on a signal waits until there is something to stop.
     let mut signals = Signals::listen()?;
     let config = Config { pg_bin: args.pg_bin.or_else(|| config.pg_bin.clone()), ..config.clone() };
@@ -47,12 +51,11 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     let _ = tokio::time::timeout(SETTLE, scheduler.settled()).await;
     programs.define(&urls.operator).await?;
     let settings = WorkerConfig { artifacts: store, ..worker_settings(&config, &urls) };
-    let egress = egress_settings(&config)?;
     let handlers = Handlers::new(&config, &egress, programs)?;
     let due = DueJobs { config: config.clone(), egress, worker: settings.clone() };
     let worker = handlers.builder(settings).build()?.start().await?;
     let keys = keys::prepare(&ground.home, &urls.operator).await?;
-    let server = api::start(&config, &urls, due, args.listen).await?;
+    let server = api::start(&config, &urls, Given { due, tokens }, args.listen).await?;
     let url = format!("http://{}", server.address());
     ground.home.announce(&DevFile {
         url: Some(url.clone()),

@@ -16,6 +16,7 @@ use crate::sealer::KeySealer;
 use crate::secrets::seal_keys;
 use crate::signals::Signals;
 use crate::target::{Purpose, Target};
+use crate::tokens::token_config;
 
 pub(crate) async fn run(config: &Config, args: &ServeArgs, output: Output) -> Result<ExitCode> {
     let mut signals = Signals::listen()?;
@@ -62,6 +63,8 @@ fn server_config(config: &Config) -> Result<ServerConfig> {
         Usage::new("no operator login: set server.operator_url (JOBFORGE_SERVER__OPERATOR_URL)")
     })?;
     let worker = settings.worker_url.clone().map_or_else(|| of_dev(Purpose::Work), |url| Ok(Some(url)))?;
+    let tokens = token_config(&settings.tokens, || config.egress.settings())?;
+    let sealer = Some(Arc::new(KeySealer(seal_keys()?)) as _);
     let config = settings.config(ServerLogins { tenant, operator, worker });
-    Ok(ServerConfig { direct_url, sealer: Some(Arc::new(KeySealer(seal_keys()?))), ..config })
+    Ok(ServerConfig { direct_url, sealer, tokens, ..config })
 }

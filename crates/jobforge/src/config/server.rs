@@ -6,6 +6,8 @@ use anyhow::{Context, Result, bail};
 use jobforge_server::{RateLimits, ServerConfig};
 use serde::{Deserialize, Serialize};
 
+use super::tokens::TokenSettings;
+
 /// The least and the most that a body's limit may be.
 const BODY_BYTES: std::ops::RangeInclusive<usize> = 1024..=1 << 30;
 
@@ -20,6 +22,7 @@ pub(crate) struct ServerSettings {
     pub(crate) gather: bool,
     pub(crate) hosts: Vec<String>,
     pub(crate) rates: RateSettings,
+    pub(crate) tokens: TokenSettings,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -61,7 +64,7 @@ impl ServerSettings {
         ];
         match rules.iter().find(|(kept, _)| !kept) {
             Some((_, broken)) => bail!("{broken}"),
-            None => Ok(()),
+            None => self.tokens.taken().map(drop),
         }
     }
 

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use jobforge_server::auth::TokenConfig;
 use jobforge_server::{Server, ServerConfig, ServerHandle, StartError};
 
 use crate::config::{Config, ServerLogins};
@@ -12,6 +13,12 @@ use crate::dev::roles::Urls;
 use crate::dev::tick::DueJobs;
 use crate::sealer::KeySealer;
 use crate::secrets::seal_keys;
+
+/// What a development server has beside its settings.
+pub(crate) struct Given {
+    pub(crate) due: DueJobs,
+    pub(crate) tokens: Option<TokenConfig>,
+}
 
 /// Refuses an address that cannot be listened on, before anything is made.
 pub(crate) fn check_free(address: SocketAddr) -> Result<()> {
@@ -22,7 +29,7 @@ pub(crate) fn check_free(address: SocketAddr) -> Result<()> {
 pub(crate) async fn start(
     config: &Config,
     urls: &Urls,
-    due: DueJobs,
+    given: Given,
     asked: Option<SocketAddr>,
 ) -> Result<ServerHandle> {
     let logins = ServerLogins {
@@ -32,7 +39,8 @@ pub(crate) async fn start(
     };
     let settings = ServerConfig {
         development: true,
-        tick: Some(Arc::new(due)),
+        tick: Some(Arc::new(given.due)),
+        tokens: given.tokens,
         sealer: Some(Arc::new(KeySealer(seal_keys()?))),
         ..config.server.config(logins)
     };

@@ -21,6 +21,7 @@ mod migrate;
 mod operate;
 mod schedule;
 mod serve;
+mod tokens;
 mod work;
 
 use std::path::Path;

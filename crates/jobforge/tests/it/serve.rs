@@ -20,16 +20,17 @@ pub(crate) struct Serve {
 impl Serve {
     /// Starts one on a free port and reads where it listens.
     pub(crate) fn start(db: &TestDb) -> Serve {
-        Serve::start_saying(db, Stdio::null())
+        Serve::start_with(db, Stdio::null(), &[])
     }
 
-    /// The same, and what it says beside its answer goes there.
-    fn start_saying(db: &TestDb, stderr: Stdio) -> Serve {
+    /// The same with more settings, and what it says beside its answer goes there.
+    pub(crate) fn start_with(db: &TestDb, stderr: Stdio, settings: &[(&str, &str)]) -> Serve {
         let mut command = Cli::new(db, APP).command();
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--json"])
             .env("JOBFORGE_SERVER__OPERATOR_URL", db.url_as(OPERATOR, Some(PASSWORD)))
             .env("JOBFORGE_SERVER__WORKER_URL", db.url_as(WORKER, Some(PASSWORD)))
+            .envs(settings.iter().copied())
             .stdout(Stdio::piped())
             .stderr(stderr);
         // The directory of its settings is gone by then: there are none.
@@ -100,7 +101,7 @@ async fn a_server_answers_by_its_keys_and_ends_in_order() {
 #[tokio::test]
 async fn without_a_key_the_console_has_a_token_for_the_first_one() {
     let db = demo_db().await;
-    let mut server = Serve::start_saying(&db, Stdio::piped());
+    let mut server = Serve::start_with(&db, Stdio::piped(), &[]);
     let said = BufReader::new(server.child.stderr.take().unwrap()).lines();
     let line = said.map(Result::unwrap).find(|line| line.contains("/api/v1/bootstrap")).unwrap();
     let body = line.split_once("-d '").unwrap().1.trim_end_matches('\'');

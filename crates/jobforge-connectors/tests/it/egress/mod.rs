@@ -1,5 +1,6 @@
 //! The guarded client, judged by the connections that listeners really accept.
 
+mod fetch;
 mod limits;
 mod network;
 mod proxy;
