@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use jobforge_core::{Enqueued, Error, NewJob, Refusal, rpc};
 use tokio::sync::Semaphore;
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::lanes::{Lanes, Write};
 use crate::config::ServerConfig;
 use crate::db::{Db, PATIENT};
+use crate::lent::is_canceled;
 use crate::problem::{ErrorCode, Problem};
 
 /// Writers of each kind: one commits while the other gathers.
@@ -35,7 +37,6 @@ pub(crate) struct Enqueues {
     /// How many may wait for keys at a time.
     patient: Semaphore,
     held: Held,
-    patience: Duration,
 }
 
 impl Enqueues {
@@ -47,7 +48,6 @@ impl Enqueues {
             keyed: Lanes::start(Keyed(db.clone()), lanes, most, config.call_timeout),
             patient: Semaphore::new(PATIENT),
             held: Held::default(),
-            patience: config.call_timeout,
             db,
         }
     }
@@ -70,19 +70,14 @@ impl Enqueues {
     async fn wait(&self, tenant: Uuid, job: NewJob) -> Result<Enqueued, Problem> {
         let Ok(_permit) = self.patient.try_acquire() else { return Err(held_up()) };
         let _mark = self.held.mark(tenant, &job);
-        let mut client = self.db.patient().await?;
+        let client = self.db.patient(tenant).await?;
         let jobs = [(tenant, job)];
-        let answer = match client.client() {
-            Ok(client) => rpc::enqueue_grouped_within(client, &jobs, self.patience).await,
-            Err(error) => Err(error),
-        };
-        if answer.as_ref().is_err_and(waits) {
-            let _ = client.done(answer);
+        let answer = client.transact(async |c| rpc::enqueue_grouped(c, &jobs).await).await;
+        if answer.as_ref().is_err_and(|error| waits(error) || is_canceled(error)) {
             return Err(held_up());
         }
         let [(_, job)] = jobs;
-        let mut answers = client.done(answer)?;
-        match answers.pop() {
+        match answer?.pop() {
             Some(answer) => answer.map_err(|refusal| refused(&refusal, &job.job_type)),
             None => Err(Problem::unavailable("the enqueue got no answer")),
         }
@@ -155,17 +150,18 @@ async fn enqueue(
     patience: Option<Duration>,
 ) -> Result<Vec<Result<Enqueued, Problem>>, Error> {
     let closed = |_| Error::Closed { operation: "enqueue_jobs" };
-    let mut client = db.tenant().await.map_err(closed)?;
-    let answer = match (jobs, patience) {
+    let client = db.tenant().await.map_err(closed)?;
+    match (jobs, patience) {
         ([(tenant, job)], None) => {
-            rpc::enqueue_job(&*client, *tenant, job).await.map(|done| vec![Ok(done)]).or_else(alone)
+            let answer = client.attempt(async |c| rpc::enqueue_job(c, *tenant, job).await).await;
+            answer.map(|done| vec![Ok(done)]).or_else(alone)
         }
-        (_, None) => gathered(rpc::enqueue_grouped(client.client()?, jobs).await, jobs),
+        (_, None) => gathered(client.transact(async |c| rpc::enqueue_grouped(c, jobs).await).await, jobs),
         (_, Some(moment)) => {
-            gathered(rpc::enqueue_grouped_within(client.client()?, jobs, moment).await, jobs)
+            let call = async |c: &mut Client| rpc::enqueue_grouped_within(c, jobs, moment).await;
+            gathered(client.transact(call).await, jobs)
         }
-    };
-    client.settle(answer)
+    }
 }
 
 /// What one job was refused for is its own answer, not the batch's.

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobforge_core::{Completion, Error, Failed, Failure, Verdict, rpc};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::lanes::{Lanes, Write};
 use crate::db::Db;
+use crate::lent::is_late;
 use crate::problem::Problem;
 
 /// Writers: one commits while the other gathers.
@@ -151,20 +153,20 @@ fn group(reports: &[Report]) -> (Vec<Report>, Vec<Place>) {
 /// All calls in one transaction.
 async fn write(db: &Db, calls: &[Report]) -> Result<Vec<Vec<Failed>>, Unwritten> {
     let client = db.worker().await.map_err(|problem| Unwritten { problem, by_all: true })?;
-    let answer = match calls {
-        [only] => rpc::bound_to(&client, only.bound, call(&client, only)).await.map(|rows| vec![rows]),
+    let made = async |c: &Client| match calls {
+        [only] => rpc::bound_to(c, only.bound, call(c, only)).await.map(|rows| vec![rows]),
         many => {
-            let made = many.iter().map(|one| (one.bound, Box::pin(call(&client, one)) as rpc::Call<'_, _>));
-            rpc::together(&client, made.collect()).await
+            let made = many.iter().map(|one| (one.bound, Box::pin(call(c, one)) as rpc::Call<'_, _>));
+            rpc::together(c, made.collect()).await
         }
     };
-    client.settle(answer).map_err(|error| {
-        let by_all = error.is_connection();
+    client.attempt(made).await.map_err(|error| {
+        let by_all = error.is_connection() || is_late(&error);
         Unwritten { problem: Problem::from(error), by_all }
     })
 }
 
-async fn call(client: &tokio_postgres::Client, report: &Report) -> Result<Vec<Failed>, Error> {
+async fn call(client: &Client, report: &Report) -> Result<Vec<Failed>, Error> {
     match &report.ends {
         End::Well(rows) => {
             let verdicts = rpc::complete_jobs(client, report.lease, rows).await?;

@@ -12,6 +12,8 @@ mod auth_bootstrap;
 mod auth_sessions;
 mod auth_support;
 mod auth_tokens;
+mod bounds;
+mod bounds_crowd;
 mod guard;
 mod guard_tcp;
 mod isolation;
