@@ -42,7 +42,7 @@ mod upkeep;
 mod waiters;
 mod wake;
 
-pub use config::{ConnectionLimits, RateLimits, ServerConfig};
+pub use config::{CallerLimits, RateLimits, ServerConfig};
 pub use openapi::document;
 pub use problem::{ErrorCode, Problem};
 pub use sealer::{SealError, SealPlace, Sealer};

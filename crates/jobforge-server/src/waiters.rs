@@ -83,7 +83,7 @@ impl Waiters {
         // One tenant never takes all places.
         let own = state.tenants.get(&tenant).copied().unwrap_or(0);
         if state.waiting >= room.most || own >= room.most.div_ceil(2) {
-            let detail = "too many requests of this tenant or of all wait for jobs on this server; ask again, or with timeout_seconds=0";
+            let detail = "as many requests wait for jobs as this server lets (server.waiters, half of them for one tenant); ask again, or with timeout_seconds=0";
             return Err(Problem::new(ErrorCode::RateLimited, "too_many_waiters", detail)
                 .with_status(StatusCode::SERVICE_UNAVAILABLE)
                 .retry_after(Duration::from_secs(1)));

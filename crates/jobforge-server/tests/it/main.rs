@@ -28,6 +28,7 @@ mod jobs_rights;
 mod jobs_tick;
 mod jobs_wait;
 mod openapi;
+mod settings;
 mod ungathered;
 mod worker;
 mod worker_agent;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use jobforge_testkit::{APP, OPERATOR, PASSWORD, TestDb, WORKER};
 use nix::sys::signal::{Signal, kill};
@@ -23,17 +23,33 @@ impl Serve {
         Serve::start_saying(db, Stdio::null())
     }
 
+    /// The same with a setting of its own.
+    fn start_with(db: &TestDb, name: &str, value: &str) -> Serve {
+        let mut command = Serve::command(db);
+        command.env(name, value).stderr(Stdio::null());
+        Serve::run(command)
+    }
+
     /// The same, and what it says beside its answer goes there.
     fn start_saying(db: &TestDb, stderr: Stdio) -> Serve {
+        let mut command = Serve::command(db);
+        command.stderr(stderr);
+        Serve::run(command)
+    }
+
+    fn command(db: &TestDb) -> Command {
         let mut command = Cli::new(db, APP).command();
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--json"])
             .env("JOBFORGE_SERVER__OPERATOR_URL", db.url_as(OPERATOR, Some(PASSWORD)))
             .env("JOBFORGE_SERVER__WORKER_URL", db.url_as(WORKER, Some(PASSWORD)))
-            .stdout(Stdio::piped())
-            .stderr(stderr);
+            .stdout(Stdio::piped());
         // The directory of its settings is gone by then: there are none.
         command.current_dir("/");
+        command
+    }
+
+    fn run(mut command: Command) -> Serve {
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut text = String::new();
@@ -109,6 +125,28 @@ async fn without_a_key_the_console_has_a_token_for_the_first_one() {
     let key = first["key"].as_str().unwrap();
     assert_eq!(request(&server.url, key, "GET /api/v1/admin/keys", None).0, 200);
     assert_eq!(request(&server.url, "", "POST /api/v1/bootstrap", Some(body)).0, 404, "once");
+}
+
+#[tokio::test]
+async fn no_more_requests_wait_for_jobs_than_the_setting_lets() {
+    let db = demo_db().await;
+    let key = Cli::new(&db, OPERATOR).run(&["keys", "create", "producer"]).stdout;
+    let server = Serve::start_with(&db, "JOBFORGE_SERVER__WAITERS", "1");
+    let job = r#"{"type": "demo.echo"}"#;
+    let (_, job) = request(&server.url, key.trim(), "POST /api/v1/jobs", Some(job));
+    let path = format!("GET /api/v1/jobs/{}/wait?timeout_seconds=", job["id"].as_str().unwrap());
+    // As long as the first one waits, the only place is taken.
+    let (url, first, bearer) = (server.url.clone(), format!("{path}60"), key.clone());
+    std::thread::spawn(move || request(&url, bearer.trim(), &first, None));
+    let refusal = until("the place is taken", || {
+        let (status, refusal) = request(&server.url, key.trim(), &format!("{path}1"), None);
+        (status == 503).then_some(refusal)
+    });
+    assert_eq!(
+        (refusal["code"].as_str(), refusal["reason"].as_str()),
+        (Some("JF105"), Some("too_many_waiters"))
+    );
+    assert!(refusal["detail"].as_str().unwrap().contains("server.waiters"), "{refusal}");
 }
 
 #[tokio::test]
