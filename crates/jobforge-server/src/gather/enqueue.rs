@@ -4,9 +4,7 @@
 //! way: together, for a moment; a batch that is held up is halved until the one that waits is alone, and that one then
 //! waits on a connection which nobody else needs. Who comes with a key that is known to be held joins it there.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jobforge_core::{Enqueued, Error, NewJob, Refusal, rpc};
@@ -14,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use super::held::{Held, hash};
 use super::lanes::{Lanes, Write};
 use crate::config::ServerConfig;
 use crate::db::{Db, PATIENT};
@@ -57,7 +56,7 @@ impl Enqueues {
         if !job.is_keyed() {
             return self.plain.put((tenant, job)).await;
         }
-        if self.held.holds(tenant, &job) {
+        if self.held.holds(&hashes(tenant, &job)) {
             return self.wait(tenant, job).await;
         }
         match self.keyed.put((tenant, job)).await? {
@@ -69,7 +68,7 @@ impl Enqueues {
     /// Waits for whoever holds the job's key, as long as a call may take.
     async fn wait(&self, tenant: Uuid, job: NewJob) -> Result<Enqueued, Problem> {
         let Ok(_permit) = self.patient.try_acquire() else { return Err(held_up()) };
-        let _mark = self.held.mark(tenant, &job);
+        let _mark = self.held.mark(hashes(tenant, &job));
         let client = self.db.patient(tenant).await?;
         let jobs = [(tenant, job)];
         let answer = client.transact(async |c| rpc::enqueue_grouped(c, &jobs).await).await;
@@ -202,54 +201,12 @@ fn all<T>(count: usize, problem: &Problem) -> Vec<Result<T, Problem>> {
     (0..count).map(|_| Err(problem.clone())).collect()
 }
 
-/// Keys for which somebody waits, by their hash: two that collide only wait together.
-#[derive(Default)]
-struct Held(Mutex<HashMap<u64, usize>>);
-
-impl Held {
-    fn holds(&self, tenant: Uuid, job: &NewJob) -> bool {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        !held.is_empty() && hashes(tenant, job).iter().any(|hash| held.contains_key(hash))
-    }
-
-    fn mark<'a>(&'a self, tenant: Uuid, job: &NewJob) -> Mark<'a> {
-        let hashes = hashes(tenant, job);
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for hash in &hashes {
-            *held.entry(*hash).or_default() += 1;
-        }
-        Mark { held: self, hashes }
-    }
-}
-
-/// Keys are held as long as this is.
-struct Mark<'a> {
-    held: &'a Held,
-    hashes: Vec<u64>,
-}
-
-impl Drop for Mark<'_> {
-    fn drop(&mut self) {
-        let mut held = self.held.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for hash in &self.hashes {
-            if let Some(count) = held.get_mut(hash) {
-                *count -= 1;
-                if *count == 0 {
-                    held.remove(hash);
-                }
-            }
-        }
-    }
-}
-
 fn hashes(tenant: Uuid, job: &NewJob) -> Vec<u64> {
     let id = job.id.map(|id| id.to_string());
     let keys = [("idempotency", &job.idempotency_key), ("dedupe", &job.dedupe_key), ("id", &id)];
-    let hash = |(kind, key): (&str, &String)| {
-        let mut hasher = DefaultHasher::new();
+    let told = |(kind, key): (&str, &String)| {
         // An idempotency key is one per type, a dedupe key holds across types.
-        (kind, tenant, key, (kind == "idempotency").then_some(&job.job_type)).hash(&mut hasher);
-        hasher.finish()
+        hash((kind, tenant, key, (kind == "idempotency").then_some(&job.job_type)))
     };
-    keys.into_iter().filter_map(|(kind, key)| Some(hash((kind, key.as_ref()?)))).collect()
+    keys.into_iter().filter_map(|(kind, key)| Some(told((kind, key.as_ref()?)))).collect()
 }

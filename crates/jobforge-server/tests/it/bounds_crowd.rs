@@ -65,24 +65,32 @@ async fn operators_that_wait_for_one_row_keep_no_credential_from_being_looked_up
 
 #[tokio::test]
 async fn workers_that_wait_for_one_row_keep_no_other_worker_waiting() {
-    let world = World::new().await;
-    let admin = world.key(Role::TenantAdmin).await;
-    let agent = Agent::of_all(&world).await;
-    let stuck = enqueue(&world, &admin).await;
-    let held = agent.claim(1).await.remove(0);
-    let holder = world.db.session().await;
-    holder.begin().await;
-    holder.query("select from jobforge.jobs where id = $1 for update", &[&stuck]).await.unwrap();
-    let crowd = join_all((0..CROWD).map(|_| agent.report("snooze", &held, json!({ "seconds": 60 }))));
-    let others = async {
-        waiting(&world.db, 4).await;
-        enqueue(&world, &admin).await;
-        let other = agent.claim(1).await.remove(0);
-        agent.report("complete", &other, json!({})).await.expect(200);
-        holder.rollback().await;
-    };
-    let (answers, ()) = tokio::join!(crowd, others);
-    assert!(answers.iter().all(|answer| [200, 409, 503].contains(&answer.status.as_u16())));
+    for (verb, more) in
+        [("snooze", json!({ "seconds": 60 })), ("complete", json!({})), ("release", json!({}))]
+    {
+        let world = World::new().await;
+        let admin = world.key(Role::TenantAdmin).await;
+        let agent = Agent::of_all(&world).await;
+        let stuck = enqueue(&world, &admin).await;
+        let held = agent.claim(1).await.remove(0);
+        let holder = world.db.session().await;
+        holder.begin().await;
+        holder.query("select from jobforge.jobs where id = $1 for update", &[&stuck]).await.unwrap();
+        let crowd = join_all((0..CROWD).map(|_| agent.report(verb, &held, more.clone())));
+        let others = async {
+            waiting(&world.db, 4).await;
+            for _ in 0..3 {
+                enqueue(&world, &admin).await;
+                let other = agent.claim(1).await.remove(0);
+                agent.report("complete", &other, json!({})).await.expect(200);
+            }
+            holder.rollback().await;
+        };
+        let (answers, ()) = tokio::join!(crowd, others);
+        let statuses: Vec<u16> = answers.iter().map(|answer| answer.status.as_u16()).collect();
+        assert!(statuses.contains(&200), "{verb}: {statuses:?}");
+        assert!(statuses.iter().all(|status| [200, 409, 503].contains(status)), "{verb}: {statuses:?}");
+    }
 }
 
 async fn enqueue(world: &World, key: &Key) -> Uuid {
