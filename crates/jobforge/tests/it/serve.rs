@@ -134,14 +134,19 @@ async fn no_more_requests_wait_for_jobs_than_the_setting_lets() {
     let server = Serve::start_with(&db, "JOBFORGE_SERVER__WAITERS", "1");
     let job = r#"{"type": "demo.echo"}"#;
     let (_, job) = request(&server.url, key.trim(), "POST /api/v1/jobs", Some(job));
-    let path = format!("GET /api/v1/jobs/{}/wait?timeout_seconds=", job["id"].as_str().unwrap());
-    // As long as the first one waits, the only place is taken.
-    let (url, first, bearer) = (server.url.clone(), format!("{path}60"), key.clone());
-    std::thread::spawn(move || request(&url, bearer.trim(), &first, None));
-    let refusal = until("the place is taken", || {
-        let (status, refusal) = request(&server.url, key.trim(), &format!("{path}1"), None);
-        (status == 503).then_some(refusal)
-    });
+    let id = job["id"].as_str().unwrap();
+    let path = format!("GET /api/v1/jobs/{id}/wait?timeout_seconds=60");
+    // Of two that wait for a job that nobody runs, the one that finds the only place taken is answered at once.
+    let (sender, answers) = std::sync::mpsc::channel();
+    for _ in 0..2 {
+        let (url, key, path, sender) = (server.url.clone(), key.clone(), path.clone(), sender.clone());
+        std::thread::spawn(move || sender.send(request(&url, key.trim(), &path, None)));
+    }
+    let (status, refusal) = answers.recv().unwrap();
+    assert_eq!(status, 503, "{refusal}");
+    Cli::new(&db, APP).run(&["jobs", "cancel", id]);
+    let (status, waited) = answers.recv().unwrap();
+    assert_eq!((status, waited["status"].as_str()), (200, Some("canceled")), "{waited}");
     assert_eq!(
         (refusal["code"].as_str(), refusal["reason"].as_str()),
         (Some("JF105"), Some("too_many_waiters"))
