@@ -77,7 +77,7 @@ impl App {
             sessions: Sessions::new(config.credential_memory),
             rates: Rates::new(config.rates),
             bootstrap: Bootstrap::default(),
-            rules: Rules::new(config.call_timeout),
+            rules: Rules::default(),
             named: Mutex::default(),
             tokens,
             waiters,
@@ -120,9 +120,11 @@ impl App {
         let detail = json!({ "method": parts.method.as_str(), "path": parts.uri.path() });
         let detail = to_raw_value(&detail).unwrap_or_default();
         let subject = Subject::new("tenant", tenant.to_string());
-        let note = rpc::record_audit(&*client, Some(tenant), "act_for_tenant", Some(&subject), &detail);
-        let answer = rpc::as_actor(&client, actor, note).await;
-        client.done(answer)?;
+        let note = async |c: &_| {
+            let note = rpc::record_audit(c, Some(tenant), "act_for_tenant", Some(&subject), &detail);
+            rpc::as_actor(c, actor, note).await
+        };
+        client.call(note).await?;
         self.named().insert(named, now);
         Ok(())
     }

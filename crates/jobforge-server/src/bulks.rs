@@ -1,7 +1,8 @@
 //! Operations on many jobs, driven to their end beside the requests that started them.
 //!
 //! Each step is a transaction of its own, so an operation that a stopping server leaves is where its last step ended:
-//! `POST /bulk/{id}/resume` goes on there, on any server.
+//! `POST /bulk/{id}/resume` goes on there, on any server. A step that waits for somebody's transaction longer than a call
+//! may is undone and tried again, with pauses: the operation says that it is held up, and stays where it was.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,11 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jobforge_core::{Actor, Bulk, Error, rpc};
+use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
+use tokio_postgres::Client;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::lent::is_late;
 
 /// Jobs of one step: short transactions, and numbers that move.
 pub(crate) const STEP: i32 = 500;
@@ -27,8 +32,7 @@ type Key = (Uuid, Uuid);
 
 /// The operations that this server drives.
 pub(crate) struct Bulks {
-    /// Whether somebody asked for it again meanwhile.
-    driven: Mutex<HashMap<Key, bool>>,
+    driven: Mutex<HashMap<Key, Driven>>,
     steps: Semaphore,
 }
 
@@ -36,6 +40,28 @@ impl Default for Bulks {
     fn default() -> Bulks {
         Bulks { driven: Mutex::default(), steps: Semaphore::new(STEPS) }
     }
+}
+
+/// An operation that is driven.
+#[derive(Default)]
+struct Driven {
+    /// Whether somebody asked for it again meanwhile.
+    again: bool,
+    /// Whether its last step did not get through.
+    held_up: bool,
+}
+
+/// How an operation gets on that is not at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Drive {
+    /// This server goes on with it.
+    UnderWay,
+    /// This server tries again and again: the last step waited in vain for somebody's transaction, or the database does
+    /// not answer. Nothing of that step is done; what was done before is.
+    HeldUp,
+    /// This server does nothing about it. Another one may; if not, resume it.
+    Elsewhere,
 }
 
 /// What a drive does next.
@@ -51,9 +77,9 @@ pub(crate) fn drive(app: &Arc<App>, tenant: Uuid, actor: &Actor, bulk: &Bulk) {
     let (key, next) = ((tenant, bulk.id), next(bulk));
     let Some(next) = next else { return };
     match app.bulks.driven().entry(key) {
-        Entry::Occupied(mut again) => *again.get_mut() = true,
+        Entry::Occupied(mut driven) => driven.get_mut().again = true,
         Entry::Vacant(place) => {
-            place.insert(false);
+            place.insert(Driven::default());
             tokio::spawn(run(app.clone(), key, actor.clone(), next));
         }
     }
@@ -70,18 +96,20 @@ async fn run(app: Arc<App>, key: Key, actor: Actor, first: Next) {
         match answer {
             Ok(bulk) => {
                 rest = RESTS.0;
+                app.bulks.note_step(key);
                 todo = match next(&bulk) {
                     Some(next) => next,
                     None if app.bulks.asked_again(key) => Next::Look,
                     None => return,
                 };
             }
-            Err(Some(error)) if !error.is_transient() => {
+            Err(Some(error)) if !error.is_transient() && !is_late(&error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::error!(error, operation = %key.1, "an operation on many jobs stopped; it can be resumed");
                 return app.bulks.leave(key);
             }
-            Err(_) => {
+            Err(error) => {
+                app.bulks.note_held_up(key, error.as_ref());
                 tokio::select! {
                     () = app.ending.cancelled() => {}
                     () = sleep(rest) => {}
@@ -95,13 +123,13 @@ async fn run(app: Arc<App>, key: Key, actor: Actor, first: Next) {
 /// One step; no error is there where no connection was to be had.
 async fn step(app: &App, (tenant, id): Key, actor: &Actor, todo: Next) -> Result<Bulk, Option<Error>> {
     let _slot = app.bulks.steps.acquire().await.map_err(|_| None)?;
-    let client = app.db.patient().await.map_err(|_| None)?;
-    let answer = match todo {
-        Next::Step => rpc::as_actor(&client, actor, rpc::step_bulk(&*client, tenant, id, STEP)).await,
-        Next::Undo => rpc::as_actor(&client, actor, rpc::undo_bulk(&*client, tenant, id, STEP)).await,
-        Next::Look => rpc::get_bulk(&*client, tenant, id).await,
+    let client = app.db.patient(tenant).await.map_err(|_| None)?;
+    let call = async |c: &Client| match todo {
+        Next::Step => rpc::as_actor(c, actor, rpc::step_bulk(c, tenant, id, STEP)).await,
+        Next::Undo => rpc::as_actor(c, actor, rpc::undo_bulk(c, tenant, id, STEP)).await,
+        Next::Look => rpc::get_bulk(c, tenant, id).await,
     };
-    client.settle(answer).map_err(Some)
+    client.attempt(call).await.map_err(Some)
 }
 
 fn next(bulk: &Bulk) -> Option<Next> {
@@ -113,7 +141,31 @@ fn next(bulk: &Bulk) -> Option<Next> {
 }
 
 impl Bulks {
-    fn driven(&self) -> MutexGuard<'_, HashMap<Key, bool>> {
+    /// How an operation gets on; nothing when it is at its end.
+    pub(crate) fn drive_of(&self, tenant: Uuid, bulk: &Bulk) -> Option<Drive> {
+        next(bulk)?;
+        Some(match self.driven().get(&(tenant, bulk.id)) {
+            Some(Driven { held_up: true, .. }) => Drive::HeldUp,
+            Some(_) => Drive::UnderWay,
+            None => Drive::Elsewhere,
+        })
+    }
+
+    fn note_step(&self, key: Key) {
+        if let Some(driven) = self.driven().get_mut(&key) {
+            driven.held_up = false;
+        }
+    }
+
+    fn note_held_up(&self, key: Key, error: Option<&Error>) {
+        let error = error.map(|error| error as &dyn std::error::Error);
+        tracing::warn!(error, operation = %key.1, "a step of an operation on many jobs is tried again");
+        if let Some(driven) = self.driven().get_mut(&key) {
+            driven.held_up = true;
+        }
+    }
+
+    fn driven(&self) -> MutexGuard<'_, HashMap<Key, Driven>> {
         self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,8 +177,8 @@ impl Bulks {
     fn asked_again(&self, key: Key) -> bool {
         let mut driven = self.driven();
         match driven.get_mut(&key) {
-            Some(again) if *again => {
-                *again = false;
+            Some(driven) if driven.again => {
+                driven.again = false;
                 true
             }
             _ => {

@@ -20,7 +20,7 @@ pub struct ServerConfig {
     pub direct_url: Option<String>,
     /// The most connections of each login.
     pub connections: usize,
-    /// How long a call of the database may take before the answer is 503.
+    /// How long a call of the database may take; then it is told to stop, and the answer is 503.
     pub call_timeout: Duration,
     /// The largest body of a request, in bytes.
     pub max_body_bytes: usize,
@@ -43,13 +43,13 @@ pub struct ServerConfig {
     pub hosts: Vec<String>,
     /// How many requests are taken.
     pub rates: RateLimits,
-    /// What a connection may take.
-    pub connection: ConnectionLimits,
+    /// How slow callers may be, and how many.
+    pub callers: CallerLimits,
 }
 
 /// How slow a caller may be, and how many there may be.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnectionLimits {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallerLimits {
     /// For the head of a request, and between two of them.
     pub head: Duration,
     /// For the whole body of a request.
@@ -89,7 +89,7 @@ impl ServerConfig {
             credential_memory: Duration::from_secs(3),
             hosts: Vec::new(),
             rates: RateLimits { per_credential: 5_000, refused_per_address: 20 },
-            connection: ConnectionLimits {
+            callers: CallerLimits {
                 head: Duration::from_secs(30),
                 body: Duration::from_secs(30),
                 answer: Duration::from_secs(30),

@@ -123,7 +123,7 @@ async fn read_body(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
     if request.body().size_hint().lower() > app.config.max_body_bytes as u64 {
         return Err(too_large());
     }
-    match tokio::time::timeout(app.config.connection.body, Bytes::from_request(request, app)).await {
+    match tokio::time::timeout(app.config.callers.body, Bytes::from_request(request, app)).await {
         Ok(bytes) => bytes.map_err(|error| unreadable(&error)),
         Err(_) => Err(Problem::malformed("body_slow", "the body did not come in time")
             .with_status(StatusCode::REQUEST_TIMEOUT)),

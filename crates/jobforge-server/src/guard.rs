@@ -21,7 +21,7 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 const NAME_LENGTH: usize = 128;
 /// Where a balancer looks.
 const HEALTH: &str = "/api/v1/health/";
-/// Beyond the longest long poll.
+/// Beyond the longest long poll; the calls of the database have limits of their own.
 const LONGEST: Duration = Duration::from_secs(75);
 
 /// A request's name: the caller's, or one of ours.
@@ -44,7 +44,7 @@ pub(crate) async fn watch(State(app): State<Arc<App>>, mut request: Request, nex
     let mut response = tokio::select! {
         biased;
         response = async { match host { Ok(()) => next.run(request).await, Err(problem) => problem.into_response() } } => response,
-        () = tokio::time::sleep(LONGEST) => Problem::unavailable("the request took too long").into_response(),
+        () = tokio::time::sleep(LONGEST + app.config.call_timeout * 2) => Problem::unavailable("the request took too long").into_response(),
         () = app.stopped() => Problem::unavailable("the server stops").into_response(),
     };
     tracing::debug!(request_id = id, route, status = response.status().as_u16(), "answered");

@@ -8,7 +8,8 @@
 //! - `rules.rs`: the definitions' schemas, compiled once
 //! - `sealer.rs`: who seals secrets on their way to the database
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
-//! - `db.rs`: connections lent to requests
+//! - `db.rs`, `shares.rs`: the pools of connections, and that one tenant does not take them all; `lent.rs`: a connection
+//!   lent to one request, and the limit of each call
 //! - `guard.rs`, `serve.rs`, `stall.rs`, `json_bounds.rs`: what a caller may not do to the server
 //! - `upkeep.rs`: what goes on between requests
 //!
@@ -26,6 +27,7 @@ mod extract;
 mod gather;
 mod guard;
 mod json_bounds;
+mod lent;
 mod openapi;
 mod problem;
 mod router;
@@ -33,13 +35,14 @@ mod routes;
 mod rules;
 mod sealer;
 mod serve;
+mod shares;
 mod stall;
 mod tick;
 mod upkeep;
 mod waiters;
 mod wake;
 
-pub use config::{ConnectionLimits, RateLimits, ServerConfig};
+pub use config::{CallerLimits, RateLimits, ServerConfig};
 pub use openapi::document;
 pub use problem::{ErrorCode, Problem};
 pub use sealer::{SealError, SealPlace, Sealer};

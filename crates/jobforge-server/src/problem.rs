@@ -11,6 +11,8 @@ use serde::Serialize;
 use tokio_postgres::error::SqlState;
 use utoipa::ToSchema;
 
+use crate::lent::{is_canceled, is_late};
+
 /// How long a caller should wait for the database to come back.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -204,6 +206,14 @@ impl Problem {
         }
     }
 
+    /// The database did not do it in the time that a call has.
+    pub(crate) fn late(detail: impl Into<String>) -> Problem {
+        Problem {
+            retry_after: Some(RETRY_AFTER),
+            ..Problem::new(ErrorCode::Unavailable, "call_timeout", detail)
+        }
+    }
+
     pub(crate) fn with_faults(mut self, faults: Vec<Fault>) -> Problem {
         self.faults = faults;
         self
@@ -266,6 +276,18 @@ impl From<Error> for Problem {
                 "value_unstorable",
                 "a text, a number or a time is none that can be stored",
             ),
+            error if is_canceled(&error) || is_lock_timeout(&error) => Problem::late(
+                "the database did not do it in time, and was told to stop: nothing was changed; try again",
+            ),
+            error if is_late(&error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the database does not answer in time"
+                );
+                Problem::late(
+                    "the database did not answer in time: what was asked may have been done; look before it is tried again",
+                )
+            }
             error if error.is_transient() => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "the database does not answer");
                 Problem::unavailable("the database cannot be reached; what was asked may be tried again")
@@ -277,6 +299,11 @@ impl From<Error> for Problem {
             }
         }
     }
+}
+
+/// Whether somebody else's lock was in the way for longer than a transaction of its own limit waits.
+fn is_lock_timeout(error: &Error) -> bool {
+    matches!(error, Error::Database { source, .. } if source.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
 }
 
 /// NUL and half surrogates, which JSON can say and Postgres cannot keep; numbers beyond all bounds; years before 4713 BC.

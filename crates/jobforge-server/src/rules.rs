@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use jobforge_core::schema::{Schema, SchemaCache};
 use jobforge_core::{Error, NewJob, rpc};
-use tokio::time::timeout;
 
 use crate::db::Db;
 use crate::problem::Problem;
@@ -19,10 +18,9 @@ const FRESH: Duration = Duration::from_secs(2);
 const MOST: usize = 10_000;
 
 /// The schemas of types, as far as they were asked for.
+#[derive(Default)]
 pub(crate) struct Rules {
     known: Mutex<Known>,
-    /// How long the database may take to tell.
-    patience: Duration,
 }
 
 #[derive(Default)]
@@ -32,10 +30,6 @@ struct Known {
 }
 
 impl Rules {
-    pub(crate) fn new(patience: Duration) -> Rules {
-        Rules { known: Mutex::default(), patience }
-    }
-
     /// Refuses a job whose payload does not fit its type's schema, with all that is wrong with it.
     pub(crate) async fn check(&self, db: &Db, job: &NewJob) -> Result<(), Problem> {
         match self.checked(db, std::slice::from_ref(job)).await?.pop() {
@@ -73,13 +67,8 @@ impl Rules {
 
     async fn learn(&self, db: &Db, types: &[String]) -> Result<(), Problem> {
         let asked = Instant::now();
-        let question = async {
-            let client = db.tenant().await?;
-            let answer = rpc::definition_rules(&*client, types).await;
-            client.done(answer)
-        };
-        let late = |_| Err(Problem::unavailable("the database did not answer in time"));
-        let rules = timeout(self.patience, question).await.unwrap_or_else(late)?;
+        let client = db.tenant().await?;
+        let rules = client.call(async |c| rpc::definition_rules(c, types).await).await?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.types.len() + types.len() > MOST {
             known.types.clear();

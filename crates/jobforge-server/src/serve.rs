@@ -28,7 +28,7 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::auth::token::Tokens;
-use crate::config::{ConnectionLimits, ServerConfig};
+use crate::config::{CallerLimits, ServerConfig};
 use crate::stall::Unstalled;
 use crate::{router, upkeep};
 
@@ -118,8 +118,7 @@ impl Server {
         let address = listener.local_addr().map_err(listen)?;
         let stop = CancellationToken::new();
         self.start_upkeep();
-        let serving =
-            Serving { router: self.router(), limits: self.app.config.connection, stop: stop.clone() };
+        let serving = Serving { router: self.router(), limits: self.app.config.callers, stop: stop.clone() };
         let task = tokio::spawn(serving.run(listener));
         Ok(ServerHandle { address, app: self.app, stop, task })
     }
@@ -149,7 +148,7 @@ impl ServerHandle {
 #[derive(Clone)]
 struct Serving {
     router: Router,
-    limits: ConnectionLimits,
+    limits: CallerLimits,
     stop: CancellationToken,
 }
 

@@ -37,8 +37,7 @@ pub(crate) async fn note_uses(app: &App) {
         return;
     }
     let Ok(client) = app.db.operator().await else { return };
-    let answer = rpc::touch_api_keys(&*client, &used).await;
-    if let Err(error) = client.settle(answer) {
+    if let Err(error) = client.attempt(async |c| rpc::touch_api_keys(c, &used).await).await {
         tracing::warn!(error = &error as &dyn std::error::Error, "the use of keys is not noted");
     }
 }

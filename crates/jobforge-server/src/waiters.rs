@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use jobforge_core::rpc;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -67,7 +67,7 @@ struct Watched {
 
 impl Waiters {
     pub(crate) fn start(db: Arc<Db>, config: &ServerConfig, ending: CancellationToken) -> Waiters {
-        Waiters::asking(Database { db, patience: config.call_timeout }, config.waiters, ending)
+        Waiters::asking(Database(db), config.waiters, ending)
     }
 
     fn asking(ask: impl Ask, most: usize, ending: CancellationToken) -> Waiters {
@@ -83,7 +83,7 @@ impl Waiters {
         // One tenant never takes all places.
         let own = state.tenants.get(&tenant).copied().unwrap_or(0);
         if state.waiting >= room.most || own >= room.most.div_ceil(2) {
-            let detail = "too many requests of this tenant or of all wait for jobs on this server; ask again, or with timeout_seconds=0";
+            let detail = "as many requests wait for jobs as this server lets (server.waiters, half of them for one tenant); ask again, or with timeout_seconds=0";
             return Err(Problem::new(ErrorCode::RateLimited, "too_many_waiters", detail)
                 .with_status(StatusCode::SERVICE_UNAVAILABLE)
                 .retry_after(Duration::from_secs(1)));
@@ -175,24 +175,17 @@ async fn run(room: Arc<Room>, ask: impl Ask, ending: CancellationToken) {
     }
 }
 
-struct Database {
-    db: Arc<Db>,
-    patience: Duration,
-}
+struct Database(Arc<Db>);
 
 impl Ask for Database {
     /// What cannot be told now is asked again.
     async fn ask(&self, jobs: Vec<Key>) -> Vec<Key> {
-        let question = async {
-            let client = self.db.operator().await?;
-            let answer = rpc::finished_jobs(&*client, &jobs).await;
-            client.done(answer)
-        };
-        match timeout(self.patience, question).await {
-            Ok(Ok(over)) => over.iter().map(|job| (job.tenant_id, job.id)).collect(),
-            Ok(Err(_)) => Vec::new(),
-            Err(_) => {
-                tracing::warn!(jobs = jobs.len(), "the database did not tell in time which jobs are over");
+        let Ok(client) = self.0.operator().await else { return Vec::new() };
+        match client.attempt(async |c| rpc::finished_jobs(c, &jobs).await).await {
+            Ok(over) => over.iter().map(|job| (job.tenant_id, job.id)).collect(),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, jobs = jobs.len(), "the database does not tell which jobs are over");
                 Vec::new()
             }
         }

@@ -166,8 +166,7 @@ impl Ear {
             return;
         }
         let Ok(client) = self.db.worker().await else { return };
-        let answer = rpc::look(&*client, &self.name).await;
-        if let Err(error) = client.settle(answer) {
+        if let Err(error) = client.attempt(async |c| rpc::look(c, &self.name).await).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "no look for due work");
         }
     }

@@ -74,7 +74,19 @@ pub use redact::{LEAST, REDACTED, Secrets};
 pub use stats::Stats;
 pub use worker::{Running, Worker, WorkerBuilder, WorkerError, WorkerHandle};
 
-/// The guide's code is compiled with this crate's.
+/// The code of the guides and of the README is compiled with this crate's.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/guides/rust.md")]
-struct Guide;
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../../docs/guides/rust.md")]
+    struct Guide;
+
+    #[cfg(feature = "amqp")]
+    #[doc = include_str!("../../../docs/guides/rabbitmq.md")]
+    struct Hints;
+
+    #[doc = include_str!("../../../docs/guides/identity.md")]
+    struct Identity;
+}

@@ -253,6 +253,10 @@ fn flag_layer(flags: &Global) -> Result<config::Config> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use jobforge_server::{CallerLimits, ServerConfig};
+
     use super::*;
 
     fn defaults() -> (&'static str, config::Config) {
@@ -314,6 +318,14 @@ mod tests {
             "[server]\nworker_url = \"http://far\"",
             "[server]\nconnections = 0",
             "[server]\nmax_body_bytes = 1000",
+            "[server]\ncall_timeout_seconds = 0",
+            "[server]\ncall_timeout_seconds = 61",
+            "[server]\nwaiters = 0",
+            "[server]\nwaiters = 10001",
+            "[server.callers]\nhead_seconds = 0",
+            "[server.callers]\nbody_seconds = 0",
+            "[server.callers]\nanswer_seconds = 3601",
+            "[server.callers]\nopen = 0",
             "[server]\nhosts = [\"https://jobs.example.org\"]",
             "[server]\nrate = 1",
             "[server.rates]\nper_credential = 0",
@@ -358,7 +370,23 @@ mod tests {
         assert_eq!((server.gather, server.connections, server.max_body_bytes), (false, 3, 2048));
         assert_eq!(server.hosts, ["jobs.example.org", "jobs.local"]);
         assert_eq!((server.rates.per_credential, server.rates.refused_per_address), (7, 20));
+        let defaults = ServerConfig::new("t", "o");
+        assert_eq!((server.waiters, server.call_timeout), (defaults.waiters, defaults.call_timeout));
+        assert_eq!(server.callers, defaults.callers);
         assert!(!server.development, "no key but those that were made");
+    }
+
+    #[test]
+    fn the_servers_limits_are_settings() {
+        let text = "[server]\nwaiters = 7\ncall_timeout_seconds = 3\n[server.callers]\nhead_seconds = 4\n\
+                    body_seconds = 5\nanswer_seconds = 6\nopen = 8";
+        let settings = Settings::merge(vec![defaults(), file(text)]).unwrap().config.server;
+        let logins = ServerLogins { tenant: "t".to_owned(), operator: "o".to_owned(), worker: None };
+        let server = settings.config(logins);
+        let seconds = Duration::from_secs;
+        assert_eq!((server.waiters, server.call_timeout), (7, seconds(3)));
+        let callers = CallerLimits { head: seconds(4), body: seconds(5), answer: seconds(6), open: 8 };
+        assert_eq!(server.callers, callers);
     }
 
     #[test]

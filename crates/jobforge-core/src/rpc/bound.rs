@@ -3,11 +3,13 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::lock_limit::limit_locks;
 use crate::error::Error;
 
 const OPERATION: &str = "bound_to";
@@ -27,17 +29,20 @@ pub async fn bound_to<T: Send>(
     if tenant.is_none() {
         return call.await;
     }
-    let mut answers = together(client, vec![(tenant, Box::pin(call))]).await?;
+    let mut answers = together(client, None, vec![(tenant, Box::pin(call))]).await?;
     answers.pop().ok_or_else(|| Error::shape(OPERATION, "no answer"))
 }
 
 /// Makes many calls in one transaction and one round trip, each bound to its tenant; they are committed together or not
-/// at all. All of them are made on this same client and were not polled before; dropping this leaves nothing open.
+/// at all. All of them are made on this same client and were not polled before; dropping this leaves nothing open. With a
+/// limit, each wait for somebody else's lock is an error when it lasts longer.
 pub async fn together<T: Send>(
     client: &Client,
+    lock_limit: Option<Duration>,
     calls: Vec<(Option<Uuid>, Call<'_, T>)>,
 ) -> Result<Vec<T>, Error> {
     let mut steps = vec![step(client, Step::Begin)];
+    steps.extend(lock_limit.map(|limit| step(client, Step::LimitLocks(limit))));
     // What an earlier transaction of the session left is empty; what this one leaves ends with it.
     let mut bound = None;
     for (tenant, call) in calls {
@@ -54,6 +59,7 @@ pub async fn together<T: Send>(
 
 enum Step {
     Begin,
+    LimitLocks(Duration),
     Bind(Option<Uuid>),
     Commit,
 }
@@ -62,6 +68,7 @@ fn step<T: Send>(client: &Client, step: Step) -> Call<'_, Option<T>> {
     Box::pin(async move {
         let done = match step {
             Step::Begin => client.batch_execute("begin").await,
+            Step::LimitLocks(limit) => return limit_locks(client, OPERATION, limit).await.map(|()| None),
             Step::Commit => client.batch_execute("commit").await,
             Step::Bind(tenant) => {
                 let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();

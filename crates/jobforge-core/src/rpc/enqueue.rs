@@ -9,6 +9,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 use uuid::Uuid;
 
+use super::lock_limit::limit_locks;
 use super::new_job::{Enqueued, NewJob, Refusal};
 use super::wire::{Columns, Json, Pair, in_order};
 use crate::error::{Code, Error};
@@ -166,13 +167,10 @@ async fn enqueue_groups(
 
 /// Bounds how long the transaction waits for locks; sent before the calls, without waiting for its answer.
 async fn hasten(transaction: &Transaction<'_>, patience: Option<Duration>) -> Result<(), Error> {
-    let Some(patience) = patience else { return Ok(()) };
-    let text = format!("{}ms", patience.as_millis().max(1));
-    transaction
-        .query_typed_one("select set_config('lock_timeout', $1, true)", &[(&text, Type::TEXT)])
-        .await
-        .map_err(|error| Error::call("enqueue_jobs", error))?;
-    Ok(())
+    match patience {
+        Some(patience) => limit_locks(transaction, "enqueue_jobs", patience).await,
+        None => Ok(()),
+    }
 }
 
 async fn enqueue_refs<C: GenericClient>(

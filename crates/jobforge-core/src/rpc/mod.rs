@@ -32,6 +32,7 @@ mod job;
 mod key;
 mod lead;
 mod limit;
+mod lock_limit;
 mod log;
 mod logs;
 mod new_job;

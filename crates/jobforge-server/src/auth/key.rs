@@ -116,8 +116,7 @@ impl Keys {
         app.rates.admit(peer)?;
         let asked = self.known.ask();
         let client = app.db.operator().await?;
-        let answer = rpc::find_api_key(&*client, id).await;
-        let found = client.done(answer)?;
+        let found = client.call(async |c| rpc::find_api_key(c, id).await).await?;
         if let Some(key) = &found {
             self.known.keep(asked, id.to_owned(), key.clone());
         }

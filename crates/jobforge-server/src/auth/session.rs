@@ -111,8 +111,7 @@ impl Sessions {
         app.rates.admit(peer)?;
         let asked = self.0.ask();
         let client = app.db.operator().await?;
-        let answer = rpc::find_session(&*client, &hash).await;
-        let found = client.done(answer)?;
+        let found = client.call(async |c| rpc::find_session(c, &hash).await).await?;
         if let Some(session) = &found {
             self.0.keep(asked, hash, session.clone());
         }

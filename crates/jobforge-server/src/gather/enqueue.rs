@@ -4,9 +4,7 @@
 //! way: together, for a moment; a batch that is held up is halved until the one that waits is alone, and that one then
 //! waits on a connection which nobody else needs. Who comes with a key that is known to be held joins it there.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jobforge_core::{Code, Enqueued, Error, NewJob, Refusal, rpc};
@@ -14,9 +12,11 @@ use tokio::sync::Semaphore;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use super::held::{Held, hash};
 use super::lanes::{Lanes, Write};
 use crate::config::ServerConfig;
 use crate::db::{Db, PATIENT};
+use crate::lent::is_canceled;
 use crate::problem::{ErrorCode, Problem};
 
 /// Writers of each kind: one commits while the other gathers.
@@ -36,7 +36,6 @@ pub(crate) struct Enqueues {
     /// How many may wait for keys at a time.
     patient: Semaphore,
     held: Held,
-    patience: Duration,
 }
 
 impl Enqueues {
@@ -48,7 +47,6 @@ impl Enqueues {
             keyed: Lanes::start(Keyed(db.clone()), lanes, most, config.call_timeout),
             patient: Semaphore::new(PATIENT),
             held: Held::default(),
-            patience: config.call_timeout,
             db,
         }
     }
@@ -58,7 +56,7 @@ impl Enqueues {
         if !job.is_keyed() {
             return self.plain.put((tenant, job)).await;
         }
-        if self.held.holds(tenant, &job) {
+        if self.held.holds(&hashes(tenant, &job)) {
             return self.wait(tenant, job).await;
         }
         match self.keyed.put((tenant, job)).await? {
@@ -70,20 +68,15 @@ impl Enqueues {
     /// Waits for whoever holds the job's key, as long as a call may take.
     async fn wait(&self, tenant: Uuid, job: NewJob) -> Result<Enqueued, Problem> {
         let Ok(_permit) = self.patient.try_acquire() else { return Err(held_up()) };
-        let _mark = self.held.mark(tenant, &job);
-        let mut client = self.db.patient().await?;
+        let _mark = self.held.mark(hashes(tenant, &job));
+        let client = self.db.patient(tenant).await?;
         let jobs = [(tenant, job)];
-        let answer = match client.client() {
-            Ok(client) => rpc::enqueue_grouped_within(client, &jobs, self.patience).await,
-            Err(error) => Err(error),
-        };
-        if answer.as_ref().is_err_and(waits) {
-            let _ = client.done(answer);
+        let answer = client.transact(async |c| rpc::enqueue_grouped(c, &jobs).await).await;
+        if answer.as_ref().is_err_and(|error| waits(error) || is_canceled(error)) {
             return Err(held_up());
         }
         let [(_, job)] = jobs;
-        let mut answers = client.done(answer)?;
-        match answers.pop() {
+        match answer?.pop() {
             Some(answer) => answer.map_err(|refusal| refused(&refusal, &job.job_type)),
             None => Err(Problem::unavailable("the enqueue got no answer")),
         }
@@ -156,17 +149,18 @@ async fn enqueue(
     patience: Option<Duration>,
 ) -> Result<Vec<Result<Enqueued, Problem>>, Error> {
     let closed = |_| Error::Closed { operation: "enqueue_jobs" };
-    let mut client = db.tenant().await.map_err(closed)?;
-    let answer = match (jobs, patience) {
+    let client = db.tenant().await.map_err(closed)?;
+    match (jobs, patience) {
         ([(tenant, job)], None) => {
-            rpc::enqueue_job(&*client, *tenant, job).await.map(|done| vec![Ok(done)]).or_else(alone)
+            let answer = client.attempt(async |c| rpc::enqueue_job(c, *tenant, job).await).await;
+            answer.map(|done| vec![Ok(done)]).or_else(alone)
         }
-        (_, None) => gathered(across(client.client()?, jobs).await, jobs),
+        (_, None) => gathered(client.transact(async |c| across(c, jobs).await).await, jobs),
         (_, Some(moment)) => {
-            gathered(rpc::enqueue_grouped_within(client.client()?, jobs, moment).await, jobs)
+            let call = async |c: &mut Client| rpc::enqueue_grouped_within(c, jobs, moment).await;
+            gathered(client.transact(call).await, jobs)
         }
-    };
-    client.settle(answer)
+    }
 }
 
 /// One statement for all tenants; a login that is bound to one of them enqueues under it.
@@ -215,54 +209,12 @@ fn all<T>(count: usize, problem: &Problem) -> Vec<Result<T, Problem>> {
     (0..count).map(|_| Err(problem.clone())).collect()
 }
 
-/// Keys for which somebody waits, by their hash: two that collide only wait together.
-#[derive(Default)]
-struct Held(Mutex<HashMap<u64, usize>>);
-
-impl Held {
-    fn holds(&self, tenant: Uuid, job: &NewJob) -> bool {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        !held.is_empty() && hashes(tenant, job).iter().any(|hash| held.contains_key(hash))
-    }
-
-    fn mark<'a>(&'a self, tenant: Uuid, job: &NewJob) -> Mark<'a> {
-        let hashes = hashes(tenant, job);
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for hash in &hashes {
-            *held.entry(*hash).or_default() += 1;
-        }
-        Mark { held: self, hashes }
-    }
-}
-
-/// Keys are held as long as this is.
-struct Mark<'a> {
-    held: &'a Held,
-    hashes: Vec<u64>,
-}
-
-impl Drop for Mark<'_> {
-    fn drop(&mut self) {
-        let mut held = self.held.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for hash in &self.hashes {
-            if let Some(count) = held.get_mut(hash) {
-                *count -= 1;
-                if *count == 0 {
-                    held.remove(hash);
-                }
-            }
-        }
-    }
-}
-
 fn hashes(tenant: Uuid, job: &NewJob) -> Vec<u64> {
     let id = job.id.map(|id| id.to_string());
     let keys = [("idempotency", &job.idempotency_key), ("dedupe", &job.dedupe_key), ("id", &id)];
-    let hash = |(kind, key): (&str, &String)| {
-        let mut hasher = DefaultHasher::new();
+    let told = |(kind, key): (&str, &String)| {
         // An idempotency key is one per type, a dedupe key holds across types.
-        (kind, tenant, key, (kind == "idempotency").then_some(&job.job_type)).hash(&mut hasher);
-        hasher.finish()
+        hash((kind, tenant, key, (kind == "idempotency").then_some(&job.job_type)))
     };
-    keys.into_iter().filter_map(|(kind, key)| Some(hash((kind, key.as_ref()?)))).collect()
+    keys.into_iter().filter_map(|(kind, key)| Some(told((kind, key.as_ref()?)))).collect()
 }

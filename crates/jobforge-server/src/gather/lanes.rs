@@ -9,6 +9,9 @@ use tokio::time::timeout;
 
 use crate::problem::Problem;
 
+/// What a batch may take beside its calls.
+const SPARE: Duration = Duration::from_secs(2);
+
 /// Writes a batch. The answers come in the items' order.
 pub(crate) trait Write: Send + Sync + 'static {
     type Item: Send + 'static;
@@ -29,13 +32,14 @@ pub(crate) struct Lanes<W: Write> {
 
 impl<W: Write> Lanes<W> {
     /// So many writers, each taking what waits when it is free, at most `most` items. Four batches may wait; then
-    /// callers do. A batch that the database does not answer in time gives its connection up, and the lane goes on.
-    pub(crate) fn start(writer: W, lanes: usize, most: usize, patience: Duration) -> Lanes<W> {
+    /// callers do. A batch that is not written in twice the time of a call, for which connections had to be waited for, too,
+    /// is given up, and the lane goes on.
+    pub(crate) fn start(writer: W, lanes: usize, most: usize, call_timeout: Duration) -> Lanes<W> {
         let writer = Arc::new(writer);
         let (sender, receiver) = mpsc::channel(most * 4);
         let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..lanes {
-            tokio::spawn(run(writer.clone(), receiver.clone(), most, patience));
+            tokio::spawn(run(writer.clone(), receiver.clone(), most, call_timeout * 2 + SPARE));
         }
         Lanes { sender }
     }
@@ -68,9 +72,7 @@ async fn run<W: Write>(
         let mut answers = timeout(patience, writer.write(items)).await.unwrap_or_default().into_iter();
         for caller in callers {
             let answer = answers.next().unwrap_or_else(|| {
-                Err(Problem::unavailable(
-                    "the database did not answer in time: what was asked may have been done",
-                ))
+                Err(Problem::late("the database did not answer in time: what was asked may have been done"))
             });
             // A caller that went away needs no answer.
             let _ = caller.send(answer);

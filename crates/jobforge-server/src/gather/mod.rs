@@ -5,9 +5,10 @@
 //! row was bad.
 //!
 //! - `lanes.rs`: the batches; `enqueue.rs`: enqueues, those with keys apart; `reports.rs`:
-//!   workers' reports
+//!   workers' reports; `held.rs`: who waits for somebody's lock waits apart
 
 mod enqueue;
+mod held;
 mod lanes;
 mod reports;
 

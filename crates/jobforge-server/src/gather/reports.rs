@@ -1,17 +1,22 @@
 //! Workers' reports of many callers in one transaction.
 //!
 //! Rows of one lease become one call, and the calls of many leases share a commit, each bound to its caller's tenant.
-//! What a row says of itself (stale, unknown) is a verdict and harms no other. Should a call fail all the same, each
-//! request is written alone, so that the fault meets only its own.
+//! What a row says of itself (stale, unknown) is a verdict and harms no other. Should a call fail all the same, or wait for
+//! somebody else's transaction, the batch is halved until the one at fault is alone, so that the fault meets only its own;
+//! one that has to wait does so on a connection which nobody else needs, and those who come for the same job join it there.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobforge_core::{Completion, Error, Failed, Failure, Verdict, rpc};
+use jobforge_core::{Completion, Error, Failed, Failure, JobRef, Verdict, rpc};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
+use super::held::{Held, hash};
 use super::lanes::{Lanes, Write};
 use crate::db::Db;
+use crate::lent::is_late;
 use crate::problem::Problem;
 
 /// Writers: one commits while the other gathers.
@@ -20,10 +25,14 @@ const LANES: usize = 2;
 const MOST: usize = 500;
 /// The most rows of one call; the database takes 10,000.
 const MOST_ROWS: usize = 5_000;
+/// How long a batch waits for a row that somebody else holds.
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// Where requests report how attempts ended.
 pub(crate) struct Reports {
+    db: Arc<Db>,
     lanes: Lanes<Ends>,
+    held: Held,
 }
 
 /// One request's report.
@@ -44,7 +53,7 @@ pub(crate) enum End {
 
 impl Reports {
     pub(crate) fn start(db: Arc<Db>, patience: Duration) -> Reports {
-        Reports { lanes: Lanes::start(Ends(db), LANES, MOST, patience) }
+        Reports { lanes: Lanes::start(Ends(db.clone()), LANES, MOST, patience), held: Held::default(), db }
     }
 
     /// Reports; returns when it is durable, with what became of each row, in their order.
@@ -52,7 +61,20 @@ impl Reports {
         if report.ends.rows() == 0 {
             return Ok(Vec::new());
         }
-        self.lanes.put(report).await
+        if self.held.holds(&report.ends.jobs()) {
+            return self.wait(report).await;
+        }
+        match self.lanes.put(report).await? {
+            Ending::Told(rows) => Ok(rows),
+            Ending::HeldUp(report) => self.wait(*report).await,
+        }
+    }
+
+    /// Waits for whoever holds one of the jobs, as long as a call may take.
+    async fn wait(&self, report: Report) -> Result<Vec<Failed>, Problem> {
+        let _mark = self.held.mark(report.ends.jobs());
+        let client = self.db.patient_worker().await?;
+        client.call(async |c| rpc::bound_to(c, report.bound, call(c, &report)).await).await
     }
 }
 
@@ -61,6 +83,15 @@ impl End {
         match self {
             End::Well(rows) => rows.len(),
             End::Badly(rows) => rows.len(),
+        }
+    }
+
+    /// The hashes of their jobs.
+    fn jobs(&self) -> Vec<u64> {
+        let told = |job: &JobRef| hash((job.tenant_id, job.id));
+        match self {
+            End::Well(rows) => rows.iter().map(|row| told(&row.job)).collect(),
+            End::Badly(rows) => rows.iter().map(|row| told(&row.job)).collect(),
         }
     }
 
@@ -75,35 +106,77 @@ impl End {
 
 struct Ends(Arc<Db>);
 
+/// What became of a report.
+enum Ending {
+    Told(Vec<Failed>),
+    HeldUp(Box<Report>),
+}
+
 impl Write for Ends {
     type Item = Report;
-    type Answer = Vec<Failed>;
+    type Answer = Ending;
 
-    async fn write(&self, reports: Vec<Report>) -> Vec<Result<Vec<Failed>, Problem>> {
-        let (calls, places) = group(&reports);
-        match write(&self.0, &calls).await {
-            Ok(answers) => places.iter().map(|place| Ok(place.of(&answers))).collect(),
-            Err(unwritten) if reports.len() == 1 || unwritten.by_all => {
-                reports.iter().map(|_| Err(unwritten.problem.clone())).collect()
+    async fn write(&self, reports: Vec<Report>) -> Vec<Result<Ending, Problem>> {
+        let mut answers: Vec<Option<Result<Ending, Problem>>> = reports.iter().map(|_| None).collect();
+        let mut held: HashSet<u64> = HashSet::new();
+        let mut batches: Vec<Vec<usize>> = vec![(0..reports.len()).collect()];
+        while let Some(mut batch) = batches.pop() {
+            let is_held = |at: &usize| reports[*at].ends.jobs().iter().any(|job| held.contains(job));
+            for at in batch.extract_if(.., |at| !held.is_empty() && is_held(at)) {
+                answers[at] = Some(Ok(Ending::HeldUp(Box::new(reports[at].clone()))));
             }
-            Err(_) => {
-                let mut answers = Vec::with_capacity(reports.len());
-                for report in &reports {
-                    let answer = write(&self.0, std::slice::from_ref(report)).await;
-                    let rows = answer.map(|rows| rows.into_iter().flatten().collect());
-                    answers.push(rows.map_err(|unwritten| unwritten.problem));
+            match self.write_batch(&reports, &batch).await {
+                Ok(rows) => {
+                    for (at, rows) in batch.into_iter().zip(rows) {
+                        answers[at] = Some(Ok(Ending::Told(rows)));
+                    }
                 }
-                answers
+                Err(unwritten) if batch.len() > 1 && unwritten.why != Why::Nobody => {
+                    let rest = batch.split_off(batch.len() / 2);
+                    batches.extend([rest, batch]);
+                }
+                // Who waits for the same job needs not be tried.
+                Err(unwritten) if unwritten.why == Why::Held => {
+                    held.extend(batch.iter().flat_map(|at| reports[*at].ends.jobs()));
+                    batches.push(batch);
+                }
+                Err(unwritten) => {
+                    batch.into_iter().for_each(|at| answers[at] = Some(Err(unwritten.problem.clone())));
+                }
             }
         }
+        let unanswered = || Err(Problem::unavailable("the report got no answer"));
+        answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
     }
 }
 
-/// Why nothing was written.
+impl Ends {
+    /// All of a batch in one transaction.
+    async fn write_batch(&self, reports: &[Report], batch: &[usize]) -> Result<Vec<Vec<Failed>>, Unwritten> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let reports: Vec<Report> = batch.iter().map(|at| reports[*at].clone()).collect();
+        let (calls, places) = group(&reports);
+        let answers = write(&self.0, &calls).await?;
+        Ok(places.iter().map(|place| place.of(&answers)).collect())
+    }
+}
+
+/// What kept a batch from being written.
 struct Unwritten {
     problem: Problem,
-    /// Nobody could have written now; else one call may have failed the others.
-    by_all: bool,
+    why: Why,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// Nobody could have written now.
+    Nobody,
+    /// Somebody else holds a row.
+    Held,
+    /// One call may have failed the others.
+    Fault,
 }
 
 /// Where a request's rows are in the calls.
@@ -150,21 +223,22 @@ fn group(reports: &[Report]) -> (Vec<Report>, Vec<Place>) {
 
 /// All calls in one transaction.
 async fn write(db: &Db, calls: &[Report]) -> Result<Vec<Vec<Failed>>, Unwritten> {
-    let client = db.worker().await.map_err(|problem| Unwritten { problem, by_all: true })?;
-    let answer = match calls {
-        [only] => rpc::bound_to(&client, only.bound, call(&client, only)).await.map(|rows| vec![rows]),
-        many => {
-            let made = many.iter().map(|one| (one.bound, Box::pin(call(&client, one)) as rpc::Call<'_, _>));
-            rpc::together(&client, made.collect()).await
-        }
+    let client = db.worker().await.map_err(|problem| Unwritten { problem, why: Why::Nobody })?;
+    let made = async |c: &Client| {
+        let made = calls.iter().map(|one| (one.bound, Box::pin(call(c, one)) as rpc::Call<'_, _>));
+        rpc::together(c, Some(MOMENT), made.collect()).await
     };
-    client.settle(answer).map_err(|error| {
-        let by_all = error.is_connection();
-        Unwritten { problem: Problem::from(error), by_all }
+    client.attempt(made).await.map_err(|error| {
+        let why = match &error {
+            error if error.is_connection() || is_late(error) => Why::Nobody,
+            error if error.is_transient() => Why::Held,
+            _ => Why::Fault,
+        };
+        Unwritten { problem: Problem::from(error), why }
     })
 }
 
-async fn call(client: &tokio_postgres::Client, report: &Report) -> Result<Vec<Failed>, Error> {
+async fn call(client: &Client, report: &Report) -> Result<Vec<Failed>, Error> {
     match &report.ends {
         End::Well(rows) => {
             let verdicts = rpc::complete_jobs(client, report.lease, rows).await?;

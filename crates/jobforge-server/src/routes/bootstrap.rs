@@ -15,6 +15,7 @@ use crate::auth::bootstrap::Verdict;
 use crate::auth::key::KeyText;
 use crate::auth::origin;
 use crate::auth::rate::Peer;
+use crate::change::operate;
 use crate::extract::{Answer, Body};
 use crate::guard::RequestId;
 use crate::problem::{ErrorCode, Problem};
@@ -96,7 +97,5 @@ async fn make_first(app: &App, made: &KeyText, request_id: &str) -> Result<(), P
         only_first: true,
     };
     let actor = Actor { credential: ACTOR.to_owned(), request_id: Some(request_id.to_owned()) };
-    let client = app.db.operator().await?;
-    let answer = rpc::as_actor(&client, &actor, rpc::create_api_key(&*client, &key)).await;
-    client.done(answer).map(drop)
+    operate(app, &actor, async |c| rpc::create_api_key(c, &key).await).await.map(drop)
 }

@@ -32,7 +32,6 @@ pub(crate) async fn live() -> Answer<Health> {
 #[utoipa::path(get, path = "/health/ready", tag = "health", security(()), responses((status = 200, body = Health)))]
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Answer<Health>, Problem> {
     let client = app.db.tenant().await?;
-    let answer = connect::check_writable(&*client).await;
-    client.done(answer)?;
+    client.call(async |c| connect::check_writable(c).await).await?;
     Ok(Answer(WELL))
 }

@@ -47,6 +47,8 @@ pub(crate) async fn series(
     let request =
         SeriesRequest { metric, from, to, points: points.unwrap_or(SeriesRequest::default().points) };
     let client = app.db.tenant().await?;
-    let answer = rpc::read_series(&*client, tenant.id, &request).await;
-    client.done(answer).map(|points| Answer(Series { points }))
+    client
+        .call(async |c| rpc::read_series(c, tenant.id, &request).await)
+        .await
+        .map(|points| Answer(Series { points }))
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use jobforge_core::Role;
-use jobforge_server::{ConnectionLimits, Server, ServerHandle};
+use jobforge_server::{CallerLimits, Server, ServerHandle};
 use jobforge_testkit::NOOP;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -23,10 +23,10 @@ struct Site {
 }
 
 impl Site {
-    async fn new(limits: ConnectionLimits) -> Site {
+    async fn new(limits: CallerLimits) -> Site {
         let world = World::new().await;
         let mut config = config(&world.db);
-        config.connection = limits;
+        config.callers = limits;
         let server =
             Server::new(config).await.unwrap().start(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         Site { world, server }
@@ -50,8 +50,8 @@ impl Site {
     }
 }
 
-fn limits() -> ConnectionLimits {
-    ConnectionLimits { head: LATE, body: LATE, answer: LATE, open: 100 }
+fn limits() -> CallerLimits {
+    CallerLimits { head: LATE, body: LATE, answer: LATE, open: 100 }
 }
 
 async fn rest(stream: &mut TcpStream) -> String {
@@ -78,7 +78,7 @@ fn refused(answer: &str, status: u16, reason: &str) {
 
 #[tokio::test]
 async fn a_slow_head_holds_nobody_up() {
-    let site = Site::new(ConnectionLimits { head: SOON, open: 1, ..limits() }).await;
+    let site = Site::new(CallerLimits { head: SOON, open: 1, ..limits() }).await;
     for beginning in ["", "GET /api/v1/he", "GET / HTTP/1.1\r\nhost: localhost\r\nx: "] {
         let mut slow = site.connect().await;
         slow.write_all(beginning.as_bytes()).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_slow_head_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_slow_body_is_refused() {
-    let site = Site::new(ConnectionLimits { body: SOON, ..limits() }).await;
+    let site = Site::new(CallerLimits { body: SOON, ..limits() }).await;
     let producer = site.world.key(Role::Producer).await;
     let answer = site.exchange(enqueue(&producer, "content-length: 100", "{").as_bytes()).await;
     refused(&answer, 408, "body_slow");
@@ -97,7 +97,7 @@ async fn a_slow_body_is_refused() {
 
 #[tokio::test]
 async fn an_answer_that_nobody_reads_holds_nobody_up() {
-    let site = Site::new(ConnectionLimits { answer: SOON, open: 1, ..limits() }).await;
+    let site = Site::new(CallerLimits { answer: SOON, open: 1, ..limits() }).await;
     let mut deaf = site.connect().await;
     // More than the buffers of both ends take.
     let request = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(50);

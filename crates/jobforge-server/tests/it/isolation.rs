@@ -3,8 +3,8 @@
 //! The routes come from the document the server itself serves. A route without a line here fails the test, and so
 //! does a line without its route.
 
-mod lines;
-mod things;
+pub(crate) mod lines;
+pub(crate) mod things;
 
 use std::collections::BTreeSet;
 

@@ -70,7 +70,8 @@ async fn a_database_that_falls_silent_keeps_no_lane() {
     for _ in 0..3 {
         // Before the guard of all requests gives up on it.
         let answer = tokio::time::timeout(Duration::from_secs(30), enqueue()).await.unwrap();
-        answer.refused(503, "JF106", "database_unavailable");
+        // On a connection that was there it is late, on a new one not to be had.
+        assert_eq!(answer.expect(503)["code"], "JF106");
     }
     proxy.set_mode(Mode::Pass);
     until("it answers again", async || enqueue().await.status == 201).await;

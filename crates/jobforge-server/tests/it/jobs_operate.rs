@@ -124,7 +124,8 @@ async fn a_change_that_waits_too_long_says_so() {
     holder.query("select from jobforge.jobs where id = $1 for update", &[&id]).await.unwrap();
     let answer = cast.post_nothing(&format!("/jobs/{id}/cancel")).await;
     assert!(answer.headers.contains_key("retry-after"));
-    let told = answer.refused(503, "JF106", "database_unavailable");
-    assert!(told["detail"].as_str().unwrap().contains("may have been made"), "{told}");
+    let told = answer.refused(503, "JF106", "call_timeout");
+    assert!(told["detail"].as_str().unwrap().contains("nothing was changed"), "{told}");
     holder.rollback().await;
+    assert_eq!(cast.status(id).await, "queued");
 }

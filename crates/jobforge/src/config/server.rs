@@ -1,13 +1,16 @@
 //! The section `[server]`: where the HTTP API listens, its logins, and how much it takes.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use jobforge_server::{RateLimits, ServerConfig};
+use jobforge_server::{CallerLimits, RateLimits, ServerConfig};
 use serde::{Deserialize, Serialize};
 
 use super::tokens::TokenSettings;
 
+/// The least and the most that callers may take for anything, in seconds.
+const TIMES: std::ops::RangeInclusive<u64> = 1..=3600;
 /// The least and the most that a body's limit may be.
 const BODY_BYTES: std::ops::RangeInclusive<usize> = 1024..=1 << 30;
 
@@ -18,11 +21,14 @@ pub(crate) struct ServerSettings {
     pub(crate) operator_url: Option<String>,
     pub(crate) worker_url: Option<String>,
     pub(crate) connections: usize,
+    pub(crate) call_timeout_seconds: u64,
+    pub(crate) waiters: usize,
     pub(crate) max_body_bytes: usize,
     pub(crate) gather: bool,
     pub(crate) hosts: Vec<String>,
     pub(crate) rates: RateSettings,
     pub(crate) tokens: TokenSettings,
+    pub(crate) callers: CallerSettings,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -30,6 +36,15 @@ pub(crate) struct ServerSettings {
 pub(crate) struct RateSettings {
     pub(crate) per_credential: u32,
     pub(crate) refused_per_address: u32,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CallerSettings {
+    pub(crate) head_seconds: u64,
+    pub(crate) body_seconds: u64,
+    pub(crate) answer_seconds: u64,
+    pub(crate) open: usize,
 }
 
 /// The logins of a server.
@@ -54,9 +69,16 @@ impl ServerSettings {
         }
         let rules = [
             ((1..=1000).contains(&self.connections), "server.connections must be 1 to 1000"),
+            ((1..=60).contains(&self.call_timeout_seconds), "server.call_timeout_seconds must be 1 to 60"),
+            ((1..=10_000).contains(&self.waiters), "server.waiters must be 1 to 10000"),
             (BODY_BYTES.contains(&self.max_body_bytes), "server.max_body_bytes must be 1024 to 1073741824"),
             (self.rates.per_credential > 0, "server.rates.per_credential must be more than 0"),
             (self.rates.refused_per_address > 0, "server.rates.refused_per_address must be more than 0"),
+            (
+                self.callers.times().all(|time| TIMES.contains(&time)),
+                "the times of server.callers must be 1 to 3600 seconds",
+            ),
+            ((1..=100_000).contains(&self.callers.open), "server.callers.open must be 1 to 100000"),
             (
                 self.hosts.iter().all(|host| is_name(host)),
                 "server.hosts takes names alone, without scheme, port or path",
@@ -74,13 +96,31 @@ impl ServerSettings {
             worker_url: logins.worker,
             connections: self.connections,
             max_body_bytes: self.max_body_bytes,
+            call_timeout: Duration::from_secs(self.call_timeout_seconds),
+            waiters: self.waiters,
             gather: self.gather,
             hosts: self.hosts.clone(),
             rates: RateLimits {
                 per_credential: self.rates.per_credential,
                 refused_per_address: self.rates.refused_per_address,
             },
+            callers: self.callers.limits(),
             ..ServerConfig::new(logins.tenant, logins.operator)
+        }
+    }
+}
+
+impl CallerSettings {
+    fn times(&self) -> impl Iterator<Item = u64> {
+        [self.head_seconds, self.body_seconds, self.answer_seconds].into_iter()
+    }
+
+    fn limits(&self) -> CallerLimits {
+        CallerLimits {
+            head: Duration::from_secs(self.head_seconds),
+            body: Duration::from_secs(self.body_seconds),
+            answer: Duration::from_secs(self.answer_seconds),
+            open: self.open,
         }
     }
 }

@@ -14,6 +14,7 @@ mod dev_keys;
 mod dev_server;
 mod doctor;
 mod doctor_checks;
+mod guides;
 mod jobs;
 mod keys;
 mod logs;

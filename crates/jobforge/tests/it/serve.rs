@@ -113,6 +113,33 @@ async fn without_a_key_the_console_has_a_token_for_the_first_one() {
 }
 
 #[tokio::test]
+async fn no_more_requests_wait_for_jobs_than_the_setting_lets() {
+    let db = demo_db().await;
+    let key = Cli::new(&db, OPERATOR).run(&["keys", "create", "producer"]).stdout;
+    let server = Serve::start_with(&db, Stdio::null(), &[("JOBFORGE_SERVER__WAITERS", "1")]);
+    let job = r#"{"type": "demo.echo"}"#;
+    let (_, job) = request(&server.url, key.trim(), "POST /api/v1/jobs", Some(job));
+    let id = job["id"].as_str().unwrap();
+    let path = format!("GET /api/v1/jobs/{id}/wait?timeout_seconds=60");
+    // Of two that wait for a job that nobody runs, the one that finds the only place taken is answered at once.
+    let (sender, answers) = std::sync::mpsc::channel();
+    for _ in 0..2 {
+        let (url, key, path, sender) = (server.url.clone(), key.clone(), path.clone(), sender.clone());
+        std::thread::spawn(move || sender.send(request(&url, key.trim(), &path, None)));
+    }
+    let (status, refusal) = answers.recv().unwrap();
+    assert_eq!(status, 503, "{refusal}");
+    Cli::new(&db, APP).run(&["jobs", "cancel", id]);
+    let (status, waited) = answers.recv().unwrap();
+    assert_eq!((status, waited["status"].as_str()), (200, Some("canceled")), "{waited}");
+    assert_eq!(
+        (refusal["code"].as_str(), refusal["reason"].as_str()),
+        (Some("JF105"), Some("too_many_waiters"))
+    );
+    assert!(refusal["detail"].as_str().unwrap().contains("server.waiters"), "{refusal}");
+}
+
+#[tokio::test]
 async fn a_second_signal_does_not_wait_for_a_request_that_is_under_way() {
     let db = demo_db().await;
     let key = Cli::new(&db, OPERATOR).run(&["keys", "create", "producer"]).stdout;

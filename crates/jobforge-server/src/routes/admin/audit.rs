@@ -70,8 +70,7 @@ pub(crate) async fn list(
 ) -> Result<Answer<AuditPage>, Problem> {
     let filter = params.filter()?;
     let client = app.db.tenant().await?;
-    let answer = rpc::list_audit(&*client, tenant.id, &filter).await;
-    Ok(told(client.done(answer)?))
+    Ok(told(client.call(async |c| rpc::list_audit(c, tenant.id, &filter).await).await?))
 }
 
 /// Read everybody's audit log, newest first.
@@ -85,8 +84,7 @@ pub(crate) async fn list_all(
         params;
     let filter = AuditParams { subject_kind, subject_id, actor, after, before, limit, cursor }.filter()?;
     let client = app.db.operator().await?;
-    let answer = rpc::list_system_audit(&*client, tenant_id, &filter).await;
-    Ok(told(client.done(answer)?))
+    Ok(told(client.call(async |c| rpc::list_system_audit(c, tenant_id, &filter).await).await?))
 }
 
 /// A page with a cursor of ours around the database's.

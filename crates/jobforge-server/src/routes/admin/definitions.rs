@@ -13,6 +13,7 @@ use jobforge_core::{Code, Definition, ListedDefinition, rpc};
 
 use crate::app::App;
 use crate::auth::{Super, System};
+use crate::change::operate;
 use crate::problem::{ErrorCode, Problem};
 
 /// Writes a definition down and tells what it is now.
@@ -21,17 +22,14 @@ async fn save(
     caller: &System<Super>,
     definition: &Definition,
 ) -> Result<ListedDefinition, Problem> {
-    let client = app.db.operator().await?;
-    let answer = rpc::as_actor(&client, &caller.actor, rpc::upsert_definition(&*client, definition)).await;
-    client.done(answer)?;
+    operate(app, &caller.actor, async |c| rpc::upsert_definition(c, definition).await).await?;
     look(app, &definition.key).await
 }
 
 /// The definition of this key.
 async fn look(app: &App, key: &str) -> Result<ListedDefinition, Problem> {
     let client = app.db.operator().await?;
-    let answer = rpc::get_definition(&*client, key).await;
-    client.done(answer)?.ok_or_else(|| {
+    client.call(async |c| rpc::get_definition(c, key).await).await?.ok_or_else(|| {
         let code = ErrorCode::Refused(Code::UnknownDefinition);
         Problem::new(code, "unknown_definition", format!("definition {key} is not known"))
             .with_status(StatusCode::NOT_FOUND)

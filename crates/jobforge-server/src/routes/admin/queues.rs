@@ -38,8 +38,7 @@ pub(crate) async fn list(
     Params(params): Params<QueueParams>,
 ) -> Result<Answer<Queues>, Problem> {
     let client = app.db.operator().await?;
-    let answer = rpc::queue_summary(&*client, params.limit).await;
-    let queues = client.done(answer)?;
+    let queues = client.call(async |c| rpc::queue_summary(c, params.limit).await).await?;
     Ok(Answer(Queues { queues }))
 }
 

@@ -48,7 +48,6 @@ pub(crate) async fn read(
     let SystemSeriesParams { queue, metric, from, to, points } = params;
     let request = SeriesRequest { metric, from, to, points: points.unwrap_or(120) };
     let client = app.db.operator().await?;
-    let answer = rpc::read_system_series(&*client, queue.as_deref(), &request).await;
-    let points = client.done(answer)?;
+    let points = client.call(async |c| rpc::read_system_series(c, queue.as_deref(), &request).await).await?;
     Ok(Answer(SystemSeries { points }))
 }

@@ -46,14 +46,17 @@ pub(crate) async fn look(
     Params(LimitParams { limit }): Params<LimitParams>,
 ) -> Result<Answer<SystemReport>, Problem> {
     let client = app.db.operator().await?;
-    let answer = try_join4(
-        rpc::system_state(&*client, limit),
-        rpc::list_stuck_leases(&*client, OVERDUE, limit),
-        rpc::list_forgotten_pauses(&*client, OLD, limit),
-        rpc::list_starved(&*client, PATIENCE, limit),
-    )
-    .await;
-    let (state, stuck_leases, forgotten_pauses, starved) = client.done(answer)?;
+    let (state, stuck_leases, forgotten_pauses, starved) = client
+        .call(async |c| {
+            try_join4(
+                rpc::system_state(c, limit),
+                rpc::list_stuck_leases(c, OVERDUE, limit),
+                rpc::list_forgotten_pauses(c, OLD, limit),
+                rpc::list_starved(c, PATIENCE, limit),
+            )
+            .await
+        })
+        .await?;
     let version = env!("CARGO_PKG_VERSION");
     Ok(Answer(SystemReport { version, state, stuck_leases, forgotten_pauses, starved }))
 }

@@ -13,8 +13,7 @@ use crate::problem::{ErrorCode, Problem};
 /// The tenant of this id.
 async fn look(app: &App, id: Uuid) -> Result<ListedTenant, Problem> {
     let client = app.db.operator().await?;
-    let answer = rpc::get_tenant(&*client, id).await;
-    client.done(answer)?.ok_or_else(|| unknown(id))
+    client.call(async |c| rpc::get_tenant(c, id).await).await?.ok_or_else(|| unknown(id))
 }
 
 /// The same words for a tenant that is not there and for one that is not the caller's.

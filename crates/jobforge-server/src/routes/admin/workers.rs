@@ -28,7 +28,6 @@ pub(crate) async fn list(
     Params(params): Params<LimitParams>,
 ) -> Result<Answer<Workers>, Problem> {
     let client = app.db.operator().await?;
-    let answer = rpc::list_workers(&*client, params.limit).await;
-    let workers = client.done(answer)?;
+    let workers = client.call(async |c| rpc::list_workers(c, params.limit).await).await?;
     Ok(Answer(Workers { workers }))
 }

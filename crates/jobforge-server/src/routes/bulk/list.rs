@@ -58,8 +58,7 @@ pub(crate) async fn list(
 ) -> Result<Answer<BulkPage>, Problem> {
     let (limit, before) = params.read()?;
     let client = app.db.tenant().await?;
-    let answer = rpc::list_bulks(&*client, tenant.id, limit, before).await;
-    let operations = client.done(answer)?;
+    let operations = client.call(async |c| rpc::list_bulks(c, tenant.id, limit, before).await).await?;
     let next_cursor = next_cursor(&operations, limit, |bulk| bulk.id);
     Ok(Answer(BulkPage { operations, next_cursor }))
 }

@@ -35,12 +35,15 @@ pub(crate) async fn results(
     let (limit, after) = params.read()?;
     let client = app.db.tenant().await?;
     // One that is not there has no results either: the look refuses it. Both are sent at once.
-    let answer = try_join(
-        rpc::get_bulk(&*client, tenant.id, id),
-        rpc::list_bulk_results(&*client, tenant.id, ResultsOf::Operation(id), limit, after),
-    )
-    .await;
-    let (_, results) = client.done(answer)?;
+    let (_, results) = client
+        .call(async |c| {
+            try_join(
+                rpc::get_bulk(c, tenant.id, id),
+                rpc::list_bulk_results(c, tenant.id, ResultsOf::Operation(id), limit, after),
+            )
+            .await
+        })
+        .await?;
     let next_cursor = next_cursor(&results, limit, |result| result.job_id);
     Ok(Answer(BulkResults { results, next_cursor }))
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use jobforge_core::{Bulk, rpc};
+use jobforge_core::rpc;
 use uuid::Uuid;
 
-use super::answer;
+use super::{DrivenBulk, answer};
 use crate::app::App;
 use crate::auth::{Operate, Tenant};
 use crate::bulks::drive;
@@ -15,12 +15,12 @@ use crate::extract::{BodyIfAny, Place};
 use crate::problem::Problem;
 use crate::routes::jobs::retry::NoInput;
 
-/// Go on with an operation, or its undoing, that a server left when it stopped. One that is driven already goes on once.
+/// Go on with an operation, or its undoing, that a server left when it stopped (`drive` says `elsewhere`). One that is driven already goes on once.
 #[utoipa::path(
     post, path = "/bulk/{id}/resume", tag = "bulk operations", params(("id" = Uuid, Path)), request_body = Option<NoInput>,
     responses(
-        (status = 202, body = Bulk, description = "Under way"),
-        (status = 200, body = Bulk, description = "Nothing was left to do"),
+        (status = 202, body = DrivenBulk, description = "Under way"),
+        (status = 200, body = DrivenBulk, description = "Nothing was left to do"),
     )
 )]
 pub(crate) async fn resume(
@@ -30,8 +30,7 @@ pub(crate) async fn resume(
     BodyIfAny(NoInput {}): BodyIfAny<NoInput>,
 ) -> Result<Response, Problem> {
     let client = app.db.tenant().await?;
-    let found = rpc::get_bulk(&*client, tenant.id, id).await;
-    let bulk = client.done(found)?;
+    let bulk = client.call(async |c| rpc::get_bulk(c, tenant.id, id).await).await?;
     drive(&app, tenant.id, &tenant.actor, &bulk);
-    Ok(answer(bulk))
+    Ok(answer(DrivenBulk::new(&app, tenant.id, bulk)))
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use jiff::Timestamp;
-use jobforge_core::{Bulk, BulkFilter, BulkKind, Code, Payload, Redrive, rpc};
+use jobforge_core::{BulkFilter, BulkKind, Code, Payload, Redrive, rpc};
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
-use super::answer;
+use super::{DrivenBulk, answer};
 use crate::app::App;
 use crate::auth::{Operate, Tenant};
 use crate::bulks::drive;
@@ -89,8 +89,8 @@ pub(crate) struct FilterInput {
 #[utoipa::path(
     post, path = "/bulk", tag = "bulk operations", request_body = BulkInput,
     responses(
-        (status = 202, body = Bulk, description = "Under way", headers(("Location" = String, description = "The operation"))),
-        (status = 200, body = Bulk, description = "A dry run: what matched was counted"),
+        (status = 202, body = DrivenBulk, description = "Under way", headers(("Location" = String, description = "The operation"))),
+        (status = 200, body = DrivenBulk, description = "A dry run: what matched was counted"),
     )
 )]
 pub(crate) async fn start(
@@ -101,9 +101,9 @@ pub(crate) async fn start(
     let filter = input.filter.filter();
     let kind = kind(input.kind, input.patch, input.max_attempts, (input.reason, input.dry_run))?;
     let call = async |c: &_| rpc::start_bulk(c, tenant.id, &kind, &filter).await;
-    let bulk = change(&app, &tenant.actor, call).await?;
+    let bulk = change(&app, &tenant, call).await?;
     drive(&app, tenant.id, &tenant.actor, &bulk);
-    Ok(answer(bulk))
+    Ok(answer(DrivenBulk::new(&app, tenant.id, bulk)))
 }
 
 fn kind(

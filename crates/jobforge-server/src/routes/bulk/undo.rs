@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use jobforge_core::{Bulk, rpc};
+use jobforge_core::rpc;
 use uuid::Uuid;
 
-use super::answer;
+use super::{DrivenBulk, answer};
 use crate::app::App;
 use crate::auth::{Operate, Tenant};
 use crate::bulks::{STEP, drive};
@@ -21,8 +21,8 @@ use crate::routes::jobs::retry::NoInput;
 #[utoipa::path(
     post, path = "/bulk/{id}/undo", tag = "bulk operations", params(("id" = Uuid, Path)), request_body = Option<NoInput>,
     responses(
-        (status = 202, body = Bulk, description = "Under way"),
-        (status = 200, body = Bulk, description = "Undone"),
+        (status = 202, body = DrivenBulk, description = "Under way"),
+        (status = 200, body = DrivenBulk, description = "Undone"),
     )
 )]
 pub(crate) async fn undo(
@@ -31,7 +31,7 @@ pub(crate) async fn undo(
     Place(id): Place<Uuid>,
     BodyIfAny(NoInput {}): BodyIfAny<NoInput>,
 ) -> Result<Response, Problem> {
-    let bulk = change(&app, &tenant.actor, async |c| rpc::undo_bulk(c, tenant.id, id, STEP).await).await?;
+    let bulk = change(&app, &tenant, async |c| rpc::undo_bulk(c, tenant.id, id, STEP).await).await?;
     drive(&app, tenant.id, &tenant.actor, &bulk);
-    Ok(answer(bulk))
+    Ok(answer(DrivenBulk::new(&app, tenant.id, bulk)))
 }

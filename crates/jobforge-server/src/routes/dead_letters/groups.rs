@@ -54,6 +54,8 @@ pub(crate) async fn groups(
         failed_before: params.failed_before,
     };
     let client = app.db.tenant().await?;
-    let answer = rpc::group_dead_letters(&*client, tenant.id, &filter, params.limit.unwrap_or(50)).await;
-    client.done(answer).map(|groups| Answer(DeadLetterGroups { groups }))
+    client
+        .call(async |c| rpc::group_dead_letters(c, tenant.id, &filter, params.limit.unwrap_or(50)).await)
+        .await
+        .map(|groups| Answer(DeadLetterGroups { groups }))
 }

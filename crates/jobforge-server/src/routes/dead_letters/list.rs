@@ -54,8 +54,9 @@ pub(crate) async fn list(
     };
     let limit = params.limit.unwrap_or(50);
     let client = app.db.tenant().await?;
-    let answer = rpc::list_dead_letters(&*client, tenant.id, &filter, limit, cursor.as_deref()).await;
-    let page = client.done(answer)?;
+    let page = client
+        .call(async |c| rpc::list_dead_letters(c, tenant.id, &filter, limit, cursor.as_deref()).await)
+        .await?;
     let next_cursor = page.next_cursor.as_ref().map(cursor::write);
     Ok(Answer(DeadLetterPage { next_cursor, ..page }))
 }

@@ -30,7 +30,8 @@ pub(crate) async fn attempts(
 ) -> Result<Answer<Attempts>, Problem> {
     let client = app.db.tenant().await?;
     // A job that is not there has no attempts either: the look refuses it. Both are sent at once.
-    let answer =
-        try_join(rpc::get_job(&*client, tenant.id, id), rpc::list_attempts(&*client, tenant.id, id)).await;
-    client.done(answer).map(|(_, attempts)| Answer(Attempts { attempts }))
+    client
+        .call(async |c| try_join(rpc::get_job(c, tenant.id, id), rpc::list_attempts(c, tenant.id, id)).await)
+        .await
+        .map(|(_, attempts)| Answer(Attempts { attempts }))
 }

@@ -42,6 +42,6 @@ pub(crate) async fn cancel(
     BodyIfAny(input): BodyIfAny<CancelInput>,
 ) -> Result<Answer<CanceledJob>, Problem> {
     let reason = input.reason.as_deref();
-    let done = change(&app, &tenant.actor, async |c| rpc::cancel_job(c, tenant.id, id, reason).await).await?;
+    let done = change(&app, &tenant, async |c| rpc::cancel_job(c, tenant.id, id, reason).await).await?;
     Ok(Answer(CanceledJob { id, status: done.status, cancel_requested: done.cancel_requested }))
 }

@@ -181,13 +181,12 @@ async fn many(
 
 /// All in one transaction. Jobs with keys may wait for somebody else's transaction: on a connection of their own.
 async fn write(app: &App, jobs: &[(Uuid, NewJob)]) -> Result<Vec<Result<Enqueued, Problem>>, Problem> {
-    let keyed = jobs.iter().any(|(_, job)| job.is_keyed());
-    let mut client = if keyed { app.db.patient().await? } else { app.db.tenant().await? };
-    let answer = match client.client() {
-        Ok(client) => rpc::enqueue_grouped_within(client, jobs, app.config.call_timeout).await,
-        Err(error) => Err(error),
+    let keyed = jobs.iter().find(|(_, job)| job.is_keyed());
+    let client = match keyed {
+        Some((tenant, _)) => app.db.patient(*tenant).await?,
+        None => app.db.tenant().await?,
     };
-    let answers = client.done(answer)?;
+    let answers = client.transact(async |c| rpc::enqueue_grouped(c, jobs).await).await?;
     let told = answers.into_iter().zip(jobs);
     Ok(told.map(|(answer, (_, job))| answer.map_err(|refusal| refused(&refusal, &job.job_type))).collect())
 }

@@ -28,6 +28,8 @@ pub(crate) async fn explain(
     Place(id): Place<Uuid>,
 ) -> Result<Answer<Explanation>, Problem> {
     let client = app.db.tenant().await?;
-    let answer = rpc::explain_job(&*client, tenant.id, id).await;
-    client.done(answer).map(|reasons| Answer(Explanation { reasons }))
+    client
+        .call(async |c| rpc::explain_job(c, tenant.id, id).await)
+        .await
+        .map(|reasons| Answer(Explanation { reasons }))
 }

@@ -56,8 +56,7 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let client = app.db.tenant().await?;
-    let answer = rpc::get_job(&*client, tenant.id, id).await;
-    let job = FullJob::new(tenant.id, client.done(answer)?);
+    let job = FullJob::new(tenant.id, client.call(async |c| rpc::get_job(c, tenant.id, id).await).await?);
     let tag = serde_json::to_vec(&job).ok().map(|text| etag(&text));
     let mut response = match &tag {
         Some(tag) if is_known(&headers, tag) => StatusCode::NOT_MODIFIED.into_response(),

@@ -6,6 +6,7 @@ use axum::extract::State;
 use jiff::Timestamp;
 use jobforge_core::{Code, JobFilter, JobSummary, Payload, rpc};
 use serde::{Deserialize, Serialize};
+use tokio_postgres::Client;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -76,19 +77,19 @@ pub(crate) async fn list(
     let (mut filter, to_skip) = params.read()?;
     let mut walk = Walk { limit: most(filter.limit), to_skip, jobs: Vec::new() };
     let client = app.db.tenant().await?;
-    loop {
-        filter.limit = walk.missing();
-        let page = match rpc::list_jobs(&*client, tenant.id, &filter).await {
-            Ok(page) => page,
-            Err(error) => return client.done(Err(error)),
-        };
-        filter.cursor = page.next_cursor;
-        if walk.is_over(page.jobs, page.next_cursor, page.complete) {
-            let next_cursor = page.next_cursor.map(|id| cursor::write::<End>(&(id, walk.to_skip)));
-            let page = JobPage { jobs: walk.jobs, next_cursor, complete: page.complete };
-            return client.done(Ok(Answer(page)));
+    let walked = async |c: &Client| {
+        loop {
+            filter.limit = walk.missing();
+            let page = rpc::list_jobs(c, tenant.id, &filter).await?;
+            filter.cursor = page.next_cursor;
+            if walk.is_over(page.jobs, page.next_cursor, page.complete) {
+                return Ok((walk, page.next_cursor, page.complete));
+            }
         }
-    }
+    };
+    let (walk, end, complete) = client.call(walked).await?;
+    let next_cursor = end.map(|id| cursor::write::<End>(&(id, walk.to_skip)));
+    Ok(Answer(JobPage { jobs: walk.jobs, next_cursor, complete }))
 }
 
 /// A walk to an offset and over the page behind it, by pages of the database.

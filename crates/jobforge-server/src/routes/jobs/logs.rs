@@ -52,8 +52,7 @@ pub(crate) async fn logs(
     let limit = params.limit.unwrap_or(1000);
     let client = app.db.tenant().await?;
     let request = LogsRequest { number: params.number, after, limit };
-    let answer = rpc::list_logs(&*client, tenant.id, id, request).await;
-    let lines = client.done(answer)?;
+    let lines = client.call(async |c| rpc::list_logs(c, tenant.id, id, request).await).await?;
     let end = lines.last().map(LoggedLine::position).or(after);
     Ok(Answer(LogPage {
         complete: i32::try_from(lines.len()).is_ok_and(|lines| lines < limit),

@@ -60,7 +60,7 @@ pub(crate) async fn redrive(
 /// The record of it; what the call leaves is refused.
 async fn call(app: &App, tenant: &Tenant<Operate>, id: Uuid, how: &Redrive) -> Result<Option<Uuid>, Problem> {
     let redrive = async |c: &_| rpc::redrive_jobs(c, tenant.id, &Redriven::Jobs(&[id]), how).await;
-    let done = change(app, &tenant.actor, redrive).await?;
+    let done = change(app, tenant, redrive).await?;
     match done.jobs.iter().find(|job| job.verdict == "skipped") {
         Some(skipped) => Err(refusal(skipped)),
         None => Ok(done.operation_id),

@@ -49,7 +49,7 @@ pub(crate) async fn reschedule(
     Body(RescheduleInput { run_at, max_attempts }): Body<RescheduleInput>,
 ) -> Result<Answer<RescheduledJob>, Problem> {
     let call = async |c: &_| rpc::reschedule_job(c, tenant.id, id, run_at, max_attempts).await;
-    let done = change(&app, &tenant.actor, call).await?;
+    let done = change(&app, &tenant, call).await?;
     Ok(Answer(RescheduledJob {
         id,
         status: done.status,

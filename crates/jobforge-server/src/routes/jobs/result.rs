@@ -22,8 +22,7 @@ pub(crate) async fn result(
     Place(id): Place<Uuid>,
 ) -> Result<Answer<Payload>, Problem> {
     let client = app.db.tenant().await?;
-    let answer = rpc::get_job(&*client, tenant.id, id).await;
-    let job = client.done(answer)?;
+    let job = client.call(async |c| rpc::get_job(c, tenant.id, id).await).await?;
     match job.result {
         Some(result) => Ok(Answer(result)),
         None if job.status == "succeeded" => Ok(Answer(to_raw_value(&()).unwrap_or_default())),

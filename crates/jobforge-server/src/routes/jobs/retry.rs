@@ -39,6 +39,6 @@ pub(crate) async fn retry(
     Place(id): Place<Uuid>,
     BodyIfAny(NoInput {}): BodyIfAny<NoInput>,
 ) -> Result<Answer<RetriedJob>, Problem> {
-    let done = change(&app, &tenant.actor, async |c| rpc::retry_job(c, tenant.id, id).await).await?;
+    let done = change(&app, &tenant, async |c| rpc::retry_job(c, tenant.id, id).await).await?;
     Ok(Answer(RetriedJob { id, status: done.status, run_at: done.run_at }))
 }

@@ -20,6 +20,5 @@ pub(crate) async fn summary(
     tenant: Tenant<Read>,
 ) -> Result<Answer<Summary>, Problem> {
     let client = app.db.tenant().await?;
-    let answer = rpc::job_summary(&*client, tenant.id, COUNTED).await;
-    client.done(answer).map(Answer)
+    client.call(async |c| rpc::job_summary(c, tenant.id, COUNTED).await).await.map(Answer)
 }

@@ -54,8 +54,7 @@ pub(crate) async fn wait(
     let until = Instant::now() + Duration::from_secs(seconds);
     loop {
         let client = app.db.tenant().await?;
-        let answer = rpc::get_job(&*client, tenant.id, id).await;
-        let job = client.done(answer)?;
+        let job = client.call(async |c| rpc::get_job(c, tenant.id, id).await).await?;
         let over = matches!(job.status.as_str(), "succeeded" | "failed" | "dead" | "canceled");
         if over || Instant::now() >= until || app.ending.is_cancelled() {
             return Ok(Answer(WaitedJob { over, job: FullJob::new(tenant.id, job) }));

@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::auth::key::KeyText;
 use crate::auth::session::{LIFETIME, SessionId};
 use crate::auth::{identify_key, origin};
+use crate::change::operate;
 use crate::extract::{Answer, Body};
 use crate::guard::RequestId;
 use crate::problem::Problem;
@@ -44,11 +45,8 @@ pub(crate) async fn create(
     let key = KeyText::parse(&input.key).ok_or_else(Problem::unauthenticated)?;
     let session = SessionId::generate();
     let cookie = session.cookie(&parts)?;
-    let client = app.db.operator().await?;
-    let hash = session.sha256();
-    let begin = rpc::create_session(&*client, &hash, &key.id, LIFETIME);
-    let answer = rpc::as_actor(&client, &identity.actor(RequestId::of(&parts)), begin).await;
-    client.done(answer)?;
+    let (hash, actor) = (session.sha256(), identity.actor(RequestId::of(&parts)));
+    operate(&app, &actor, async |c| rpc::create_session(c, &hash, &key.id, LIFETIME).await).await?;
     let mut response = (StatusCode::CREATED, Answer(Who::of(&identity))).into_response();
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)

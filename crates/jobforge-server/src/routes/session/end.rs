@@ -11,6 +11,7 @@ use jobforge_core::rpc;
 use crate::app::App;
 use crate::auth::Anybody;
 use crate::auth::session::{SessionId, no_cookie};
+use crate::change::operate;
 use crate::problem::Problem;
 
 /// End the session whose cookie the request shows, on every server at once.
@@ -23,10 +24,8 @@ pub(crate) async fn end(
     let id = SessionId::of(&parts).ok_or_else(|| {
         Problem::malformed("session_missing", "the request shows no session that could end")
     })?;
-    let client = app.db.operator().await?;
     let hash = id.sha256();
-    let answer = rpc::as_actor(&client, &caller.actor, rpc::end_session(&*client, &hash)).await;
-    client.done(answer)?;
+    operate(&app, &caller.actor, async |c| rpc::end_session(c, &hash).await).await?;
     app.sessions.forget_all();
     let cookie = no_cookie(&parts)?;
     let mut response = StatusCode::NO_CONTENT.into_response();

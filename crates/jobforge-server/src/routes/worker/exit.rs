@@ -56,9 +56,11 @@ pub(crate) async fn exit(
         stdout_tail: body.stdout_tail,
         stderr_tail: body.stderr_tail,
     };
-    let client = app.db.worker().await?;
-    let call = rpc::report_exit(&*client, body.lease_id, job, &exit);
-    let answer = rpc::bound_to(&client, caller.bound(), call).await;
-    client.done(answer)?;
+    let client = app.db.patient_worker().await?;
+    client
+        .call(async |c| {
+            rpc::bound_to(c, caller.bound(), rpc::report_exit(c, body.lease_id, job, &exit)).await
+        })
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }

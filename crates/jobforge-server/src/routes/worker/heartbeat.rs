@@ -59,9 +59,14 @@ pub(crate) async fn heartbeat(
     let jobs = body.jobs.as_deref().map(|jobs| caller.held_all(jobs)).transpose()?;
     let client = app.db.worker().await?;
     // Never what the worker has settled: the database would forget jobs that a mistaken worker still holds, for good.
-    let call = rpc::heartbeat(&*client, body.lease_id, jobs.as_deref(), None);
-    let answer = rpc::bound_to(&client, caller.bound(), call).await;
-    Ok(Answer(client.done(answer)?))
+    Ok(Answer(
+        client
+            .call(async |c| {
+                rpc::bound_to(c, caller.bound(), rpc::heartbeat(c, body.lease_id, jobs.as_deref(), None))
+                    .await
+            })
+            .await?,
+    ))
 }
 
 /// Renew the lease of one job, for a worker that has one at a time. 409: the job is no longer this worker's.
@@ -74,9 +79,16 @@ pub(crate) async fn heartbeat_job(
 ) -> Result<Answer<JobBeat>, Problem> {
     let job = caller.held(HeldJob { tenant_id: body.tenant_id, id, fence: body.fence })?;
     let client = app.db.worker().await?;
-    let call = rpc::heartbeat(&*client, body.lease_id, Some(std::slice::from_ref(&job)), None);
-    let answer = rpc::bound_to(&client, caller.bound(), call).await;
-    let beat = client.done(answer)?;
+    let beat = client
+        .call(async |c| {
+            rpc::bound_to(
+                c,
+                caller.bound(),
+                rpc::heartbeat(c, body.lease_id, Some(std::slice::from_ref(&job)), None),
+            )
+            .await
+        })
+        .await?;
     if !beat.lost.is_empty() {
         taken(Verdict::Stale, id)?;
     }

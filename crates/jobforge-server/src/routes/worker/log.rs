@@ -45,8 +45,12 @@ pub(crate) async fn log(
 ) -> Result<Answer<Logged>, Problem> {
     let job = caller.held(HeldJob { tenant_id: body.tenant_id, id, fence: body.fence })?;
     require_rows(body.lines.len())?;
-    let client = app.db.worker().await?;
-    let call = rpc::append_log(&*client, body.lease_id, job, &body.lines);
-    let answer = rpc::bound_to(&client, caller.bound(), call).await;
-    Ok(Answer(Logged { kept: client.done(answer)? }))
+    let client = app.db.patient_worker().await?;
+    Ok(Answer(Logged {
+        kept: client
+            .call(async |c| {
+                rpc::bound_to(c, caller.bound(), rpc::append_log(c, body.lease_id, job, &body.lines)).await
+            })
+            .await?,
+    }))
 }

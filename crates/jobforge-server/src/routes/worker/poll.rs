@@ -100,9 +100,10 @@ impl Ask {
             window: self.window,
             cursor: &self.cursor,
         };
-        let call = rpc::claim_jobs(&*client, &request);
-        let answer = rpc::bound_to(&client, self.bound, call).await;
-        let claimed = client.settle(answer).map_err(refusal)?;
+        let claimed = client
+            .attempt(async |c| rpc::bound_to(c, self.bound, rpc::claim_jobs(c, &request)).await)
+            .await
+            .map_err(refusal)?;
         self.cursor.advance(&claimed);
         Ok(claimed)
     }
@@ -111,9 +112,17 @@ impl Ask {
     async fn mark(&self, app: &App) -> Result<(), Problem> {
         let seconds = i32::try_from(self.wait.as_secs() + MARK_SPARE).unwrap_or(i32::MAX);
         let client = app.db.worker().await?;
-        let call = rpc::sleep_worker(&*client, &self.worker_id, &self.queues, &self.types, seconds);
-        let answer = rpc::bound_to(&client, self.bound, call).await;
-        client.done(answer).map(drop)
+        client
+            .call(async |c| {
+                rpc::bound_to(
+                    c,
+                    self.bound,
+                    rpc::sleep_worker(c, &self.worker_id, &self.queues, &self.types, seconds),
+                )
+                .await
+            })
+            .await
+            .map(drop)
     }
 
     /// Takes the mark back from a worker that has all it can run. Without it the mark would end by itself.
@@ -122,9 +131,9 @@ impl Ask {
             return;
         }
         if let Ok(client) = app.db.worker().await {
-            let call = rpc::wake_worker(&*client, &self.worker_id);
-            let answer = rpc::bound_to(&client, self.bound, call).await;
-            let _ = client.settle(answer);
+            let _ = client
+                .attempt(async |c| rpc::bound_to(c, self.bound, rpc::wake_worker(c, &self.worker_id)).await)
+                .await;
         }
     }
 
@@ -153,13 +162,14 @@ impl Ask {
         }
         for (lease, jobs) in leases {
             let Ok(client) = app.db.worker().await else { return };
-            let answer = if self.lease_id == Some(lease) {
-                let call = rpc::release_jobs(&*client, lease, &jobs);
-                rpc::bound_to(&client, self.bound, call).await.map(drop)
-            } else {
-                rpc::bound_to(&client, self.bound, rpc::close_lease(&*client, lease)).await
+            let release = async |c: &_| {
+                if self.lease_id == Some(lease) {
+                    rpc::bound_to(c, self.bound, rpc::release_jobs(c, lease, &jobs)).await.map(drop)
+                } else {
+                    rpc::bound_to(c, self.bound, rpc::close_lease(c, lease)).await
+                }
             };
-            if let Err(error) = client.settle(answer) {
+            if let Err(error) = client.attempt(release).await {
                 let jobs = jobs.len();
                 tracing::warn!(
                     jobs,

@@ -42,9 +42,16 @@ pub(crate) async fn progress(
     Body(body): Body<ProgressBody>,
 ) -> Result<StatusCode, Problem> {
     let job = caller.held(HeldJob { tenant_id: body.tenant_id, id, fence: body.fence })?;
-    let client = app.db.worker().await?;
-    let call = rpc::report_progress(&*client, body.lease_id, job, body.percent, &body.message);
-    let answer = rpc::bound_to(&client, caller.bound(), call).await;
-    client.done(answer)?;
+    let client = app.db.patient_worker().await?;
+    client
+        .call(async |c| {
+            rpc::bound_to(
+                c,
+                caller.bound(),
+                rpc::report_progress(c, body.lease_id, job, body.percent, &body.message),
+            )
+            .await
+        })
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -73,8 +73,6 @@ pub(crate) async fn register(
         metadata: body.metadata,
     };
     let client = app.db.worker().await?;
-    let call = rpc::register_worker(&*client, &worker);
-    let answer = rpc::bound_to(&client, caller.bound(), call).await;
-    client.done(answer)?;
+    client.call(async |c| rpc::bound_to(c, caller.bound(), rpc::register_worker(c, &worker)).await).await?;
     Ok(Answer(RegisteredWorker { worker_id }))
 }

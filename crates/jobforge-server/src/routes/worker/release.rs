@@ -44,16 +44,16 @@ pub(crate) async fn release_jobs(
     Body(body): Body<ReleaseBody>,
 ) -> Result<Answer<ReportedJobs>, Problem> {
     let jobs = body.jobs.as_deref().map(|jobs| caller.held_all(jobs)).transpose()?;
-    let client = app.db.worker().await?;
+    let client = app.db.patient_worker().await?;
     let Some(jobs) = jobs else {
-        let call = rpc::close_lease(&*client, body.lease_id);
-        let answer = rpc::bound_to(&client, caller.bound(), call).await;
-        client.done(answer)?;
+        client
+            .call(async |c| rpc::bound_to(c, caller.bound(), rpc::close_lease(c, body.lease_id)).await)
+            .await?;
         return Ok(Answer(ReportedJobs::of(&[], Vec::new())));
     };
-    let call = rpc::release_jobs(&*client, body.lease_id, &jobs);
-    let answer = rpc::bound_to(&client, caller.bound(), call).await;
-    let verdicts = client.done(answer)?;
+    let verdicts = client
+        .call(async |c| rpc::bound_to(c, caller.bound(), rpc::release_jobs(c, body.lease_id, &jobs)).await)
+        .await?;
     Ok(Answer(ReportedJobs::of(&jobs, verdicts)))
 }
 
@@ -66,10 +66,15 @@ pub(crate) async fn release_job(
     Body(body): Body<ReleaseJobBody>,
 ) -> Result<Answer<Reported>, Problem> {
     let job = caller.held(HeldJob { tenant_id: body.tenant_id, id, fence: body.fence })?;
-    let client = app.db.worker().await?;
-    let call = rpc::release_jobs(&*client, body.lease_id, std::slice::from_ref(&job));
-    let answer = rpc::bound_to(&client, caller.bound(), call).await;
-    match client.done(answer)?.first() {
+    let client = app.db.patient_worker().await?;
+    match client
+        .call(async |c| {
+            rpc::bound_to(c, caller.bound(), rpc::release_jobs(c, body.lease_id, std::slice::from_ref(&job)))
+                .await
+        })
+        .await?
+        .first()
+    {
         // A job whose attempt was reported cannot be given back.
         Some(Verdict::Already) => taken(Verdict::Stale, id).map(Answer),
         Some(verdict) => taken(*verdict, id).map(Answer),

@@ -47,8 +47,12 @@ pub(crate) async fn snooze(
 ) -> Result<Answer<Snoozed>, Problem> {
     let job = caller.held(HeldJob { tenant_id: body.tenant_id, id, fence: body.fence })?;
     let delay = seconds("snooze", body.seconds)?;
-    let client = app.db.worker().await?;
-    let call = rpc::snooze_job(&*client, body.lease_id, job, delay);
-    let answer = rpc::bound_to(&client, caller.bound(), call).await;
-    Ok(Answer(Snoozed { run_at: client.done(answer)? }))
+    let client = app.db.patient_worker().await?;
+    Ok(Answer(Snoozed {
+        run_at: client
+            .call(async |c| {
+                rpc::bound_to(c, caller.bound(), rpc::snooze_job(c, body.lease_id, job, delay)).await
+            })
+            .await?,
+    }))
 }

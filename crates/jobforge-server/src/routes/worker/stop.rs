@@ -30,8 +30,7 @@ pub(crate) async fn stop(
 ) -> Result<StatusCode, Problem> {
     let worker_id = caller.worker_id(&body.worker_id)?;
     let client = app.db.worker().await?;
-    let answer = rpc::bound_to(&client, caller.bound(), rpc::stop_worker(&*client, &worker_id)).await;
-    if client.done(answer)? {
+    if client.call(async |c| rpc::bound_to(c, caller.bound(), rpc::stop_worker(c, &worker_id)).await).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
     let detail = format!("worker {} is not registered", body.worker_id);

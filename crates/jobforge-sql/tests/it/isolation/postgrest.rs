@@ -317,7 +317,7 @@ async fn the_gates_function_called_as_a_request_changes_nothing(site: &Site) -> 
 /// the application's own.
 async fn a_gate_of_an_application_with_schemas_of_its_own_is_closed_too(site: &Site) -> Verdict {
     let guide = include_str!("../../../../../docs/guides/postgrest.md");
-    let own = guide.split("```sql").find(|block| block.contains("function api.pre_request()"));
+    let own = guide.split("```sql superuser").find(|block| block.contains("function api.pre_request()"));
     let own = own.and_then(|block| block.split("```").next()).ok_or("the guide has no function for this")?;
     let setup = format!(
         "create schema if not exists api; grant usage on schema api to {WEB}, {ANON}; {own}

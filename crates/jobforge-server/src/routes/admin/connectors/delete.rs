@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::auth::{Administer, Tenant};
+use crate::change::change;
 use crate::extract::{Answer, Place};
 use crate::problem::Problem;
 
@@ -28,9 +29,7 @@ pub(crate) async fn delete(
     tenant: Tenant<Administer>,
     Place(name): Place<String>,
 ) -> Result<Answer<DeletedConnector>, Problem> {
-    let client = app.db.tenant().await?;
-    let call = rpc::delete_connector_config(&*client, tenant.id, &name);
-    let answer = rpc::as_actor(&client, &tenant.actor, call).await;
-    let deleted = client.done(answer)?;
+    let deleted =
+        change(&app, &tenant, async |c| rpc::delete_connector_config(c, tenant.id, &name).await).await?;
     Ok(Answer(DeletedConnector { name, deleted }))
 }

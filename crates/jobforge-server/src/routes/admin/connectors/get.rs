@@ -18,6 +18,5 @@ pub(crate) async fn get(
     Place(name): Place<String>,
 ) -> Result<Answer<ConnectorConfig>, Problem> {
     let client = app.db.tenant().await?;
-    let answer = rpc::get_connector_config(&*client, tenant.id, &name).await;
-    client.done(answer).map(Answer)
+    client.call(async |c| rpc::get_connector_config(c, tenant.id, &name).await).await.map(Answer)
 }

@@ -31,8 +31,9 @@ pub(crate) async fn list(
 ) -> Result<Answer<ConnectorPage>, Problem> {
     let after: Option<String> = params.after()?;
     let client = app.db.tenant().await?;
-    let answer = rpc::list_connector_configs(&*client, tenant.id, params.limit, after.as_deref()).await;
-    let connectors = client.done(answer)?;
+    let connectors = client
+        .call(async |c| rpc::list_connector_configs(c, tenant.id, params.limit, after.as_deref()).await)
+        .await?;
     let next_cursor = page::next(params.limit, &connectors, |last| last.name.clone());
     Ok(Answer(ConnectorPage { connectors, next_cursor }))
 }

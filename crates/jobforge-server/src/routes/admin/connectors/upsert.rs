@@ -8,6 +8,7 @@ use jobforge_core::{ConnectorConfig, rpc};
 use super::input::ConnectorInput;
 use crate::app::App;
 use crate::auth::{Administer, Tenant};
+use crate::change::change;
 use crate::extract::{Answer, Body, Place};
 use crate::problem::Problem;
 
@@ -21,9 +22,6 @@ pub(crate) async fn upsert(
     Body(input): Body<ConnectorInput>,
 ) -> Result<Answer<ConnectorConfig>, Problem> {
     let author = tenant.actor.credential.clone();
-    let change = input.change(tenant.id, name, author, app.config.sealer.as_deref())?;
-    let client = app.db.tenant().await?;
-    let call = rpc::upsert_connector_config(&*client, tenant.id, &change);
-    let answer = rpc::as_actor(&client, &tenant.actor, call).await;
-    client.done(answer).map(Answer)
+    let new = input.change(tenant.id, name, author, app.config.sealer.as_deref())?;
+    change(&app, &tenant, async |c| rpc::upsert_connector_config(c, tenant.id, &new).await).await.map(Answer)
 }

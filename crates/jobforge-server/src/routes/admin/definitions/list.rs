@@ -31,8 +31,8 @@ pub(crate) async fn list(
 ) -> Result<Answer<DefinitionPage>, Problem> {
     let after: Option<String> = params.after()?;
     let client = app.db.operator().await?;
-    let answer = rpc::list_definitions(&*client, params.limit, after.as_deref()).await;
-    let definitions = client.done(answer)?;
+    let definitions =
+        client.call(async |c| rpc::list_definitions(c, params.limit, after.as_deref()).await).await?;
     let next_cursor = page::next(params.limit, &definitions, |last| last.key.clone());
     Ok(Answer(DefinitionPage { definitions, next_cursor }))
 }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::auth::key::KeyText;
 use crate::auth::{Administer, Identity, System};
+use crate::change::operate;
 use crate::extract::{Answer, Body};
 use crate::problem::{ErrorCode, Problem};
 use crate::routes::admin::tenants::unknown;
@@ -62,9 +63,7 @@ pub(crate) async fn create(
         author: Some(caller.actor.credential.clone()),
         only_first: false,
     };
-    let client = app.db.operator().await?;
-    let answer = rpc::as_actor(&client, &caller.actor, rpc::create_api_key(&*client, &new)).await;
-    let key = client.done(answer)?;
+    let key = operate(&app, &caller.actor, async |c| rpc::create_api_key(c, &new).await).await?;
     let made = MadeKey { secret_key: text.expose().to_owned(), key };
     let mut response = (StatusCode::CREATED, Answer(made)).into_response();
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -53,8 +53,8 @@ pub(crate) async fn list(
     };
     let after: Option<String> = params.cursor.as_deref().map(cursor::read).transpose()?;
     let client = app.db.operator().await?;
-    let answer = rpc::list_api_keys(&*client, tenant, params.limit, after.as_deref()).await;
-    let keys = client.done(answer)?;
+    let keys =
+        client.call(async |c| rpc::list_api_keys(c, tenant, params.limit, after.as_deref()).await).await?;
     let next_cursor = page::next(params.limit, &keys, |last| last.id.clone());
     Ok(Answer(KeyPage { keys, next_cursor }))
 }

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::auth::{Administer, System};
+use crate::change::operate;
 use crate::extract::{Answer, Place};
 use crate::problem::Problem;
 
@@ -29,10 +30,10 @@ pub(crate) async fn revoke(
     caller: System<Administer>,
     Place(id): Place<String>,
 ) -> Result<Answer<RevokedKey>, Problem> {
-    let client = app.db.operator().await?;
-    let call = rpc::revoke_api_key(&*client, &id, Some(&caller.actor.credential), caller.identity.tenant());
-    let answer = rpc::as_actor(&client, &caller.actor, call).await;
-    let revoked = client.done(answer)?;
+    let revoked = operate(&app, &caller.actor, async |c| {
+        rpc::revoke_api_key(c, &id, Some(&caller.actor.credential), caller.identity.tenant()).await
+    })
+    .await?;
     app.keys.forget(&id);
     Ok(Answer(RevokedKey { id, revoked }))
 }

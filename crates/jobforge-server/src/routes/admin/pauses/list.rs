@@ -28,7 +28,6 @@ pub(crate) async fn list(
     Params(params): Params<LimitParams>,
 ) -> Result<Answer<Pauses>, Problem> {
     let client = app.db.operator().await?;
-    let answer = rpc::list_pauses(&*client, params.limit).await;
-    let pauses = client.done(answer)?;
+    let pauses = client.call(async |c| rpc::list_pauses(c, params.limit).await).await?;
     Ok(Answer(Pauses { pauses }))
 }

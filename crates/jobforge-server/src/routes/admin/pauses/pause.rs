@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::auth::{Super, System};
+use crate::change::operate;
 use crate::extract::{Answer, Body};
 use crate::problem::Problem;
 
@@ -55,8 +56,6 @@ pub(crate) async fn pause(
     let PauseInput { kind, name, reason, until } = input;
     let author = caller.actor.credential.clone();
     let new = NewPause { kind, name, reason, until, author: Some(author.clone()) };
-    let client = app.db.operator().await?;
-    let answer = rpc::as_actor(&client, &caller.actor, rpc::pause(&*client, &new)).await;
-    let at = client.done(answer)?;
+    let at = operate(&app, &caller.actor, async |c| rpc::pause(c, &new).await).await?;
     Ok(Answer(Paused { kind, name: new.name, reason: new.reason, author, until, at }))
 }

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::auth::{Super, System};
+use crate::change::operate;
 use crate::extract::{Answer, Place};
 use crate::problem::Problem;
 
@@ -31,9 +32,9 @@ pub(crate) async fn resume(
     caller: System<Super>,
     Place((kind, name)): Place<(PauseKind, String)>,
 ) -> Result<Answer<Resumed>, Problem> {
-    let client = app.db.operator().await?;
-    let call = rpc::resume(&*client, kind, &name, Some(&caller.actor.credential));
-    let answer = rpc::as_actor(&client, &caller.actor, call).await;
-    let resumed = client.done(answer)?;
+    let resumed = operate(&app, &caller.actor, async |c| {
+        rpc::resume(c, kind, &name, Some(&caller.actor.credential)).await
+    })
+    .await?;
     Ok(Answer(Resumed { kind, name, resumed }))
 }

@@ -32,8 +32,7 @@ pub(crate) async fn list(
 ) -> Result<Answer<TenantPage>, Problem> {
     let after: Option<Uuid> = params.after()?;
     let client = app.db.operator().await?;
-    let answer = rpc::list_tenants(&*client, params.limit, after).await;
-    let tenants = client.done(answer)?;
+    let tenants = client.call(async |c| rpc::list_tenants(c, params.limit, after).await).await?;
     let next_cursor = page::next(params.limit, &tenants, |last| last.id);
     Ok(Answer(TenantPage { tenants, next_cursor }))
 }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::look;
 use crate::app::App;
 use crate::auth::{Super, System};
+use crate::change::operate;
 use crate::extract::{Answer, Body, Place};
 use crate::problem::Problem;
 use crate::routes::admin::change::{self, Change, given};
@@ -60,9 +61,7 @@ pub(crate) async fn upsert(
     Body(input): Body<TenantInput>,
 ) -> Result<Answer<ListedTenant>, Problem> {
     let tenant = input.tenant(id)?;
-    let client = app.db.operator().await?;
-    let answer = rpc::as_actor(&client, &caller.actor, rpc::upsert_tenant(&*client, &tenant)).await;
-    client.done(answer)?;
+    operate(&app, &caller.actor, async |c| rpc::upsert_tenant(c, &tenant).await).await?;
     look(&app, id).await.map(Answer)
 }
 
