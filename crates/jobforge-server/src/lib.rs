@@ -9,7 +9,7 @@
 //! - `sealer.rs`: who seals secrets on their way to the database
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests
-//! - `guard.rs`, `serve.rs`, `stall.rs`, `json_bounds.rs`: what a caller may not do to the server
+//! - `guard.rs`, `serve.rs`, `stall.rs`, `linger.rs`, `json_bounds.rs`: what a caller may not do to the server
 //! - `upkeep.rs`: what goes on between requests
 //!
 //! The database decides, this crate calls: a request becomes one call of a function, as a login that may do no
@@ -26,6 +26,7 @@ mod extract;
 mod gather;
 mod guard;
 mod json_bounds;
+mod linger;
 mod openapi;
 mod problem;
 mod router;

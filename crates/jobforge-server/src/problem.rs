@@ -209,6 +209,14 @@ impl Problem {
         self
     }
 
+    /// The place at fault, where none is told yet.
+    pub(crate) fn at(mut self, path: &str) -> Problem {
+        if self.faults.is_empty() {
+            self.faults.push(Fault { path: path.to_owned(), message: self.detail.clone() });
+        }
+        self
+    }
+
     pub(crate) fn with_status(mut self, status: StatusCode) -> Problem {
         self.status = Some(status);
         self
@@ -225,6 +233,10 @@ impl Problem {
             fault.path = format!("{place}{}", fault.path);
         }
         self
+    }
+
+    pub(crate) fn reason(&self) -> &str {
+        &self.reason
     }
 
     pub(crate) fn code(&self) -> ErrorCode {
@@ -253,7 +265,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         match error {
             Error::Refused { code, reason, message, .. } => {
-                Problem::new(ErrorCode::Refused(code), reason, message)
+                Problem::new(ErrorCode::Refused(code), reason, as_members(&message))
             }
             Error::Invalid { job_type, problems } => Problem::new(
                 ErrorCode::Refused(Code::PayloadInvalid),
@@ -277,6 +289,20 @@ impl From<Error> for Problem {
             }
         }
     }
+}
+
+/// A function names its parameters, which to a caller of the API are members without the `p_` before them.
+fn as_members(message: &str) -> String {
+    let mut text = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find("p_") {
+        let (before, name) = rest.split_at(at);
+        text.push_str(before);
+        let inside = text.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        text.push_str(if inside { "p_" } else { "" });
+        rest = &name[2..];
+    }
+    text + rest
 }
 
 /// NUL and half surrogates, which JSON can say and Postgres cannot keep; numbers beyond all bounds; years before 4713 BC.
@@ -303,5 +329,18 @@ impl IntoResponse for Problem {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_members;
+
+    #[test]
+    fn parameters_are_told_as_members() {
+        assert_eq!(as_members("p_limit must be 1 to 5000"), "limit must be 1 to 5000");
+        assert_eq!(as_members("give p_run_at or p_max_attempts"), "give run_at or max_attempts");
+        assert_eq!(as_members("step_bulk: (p_patch) of p_"), "step_bulk: (patch) of ");
+        assert_eq!(as_members("nothing here"), "nothing here");
     }
 }

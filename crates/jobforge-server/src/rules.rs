@@ -1,13 +1,15 @@
 //! What definitions say of payloads, asked for now and then and compiled once.
 //!
-//! A changed schema holds here within two seconds; the worker looks again before every run.
+//! A schema that was changed through this server holds at once, one that was changed elsewhere within two seconds;
+//! the worker looks again before every run.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jobforge_core::schema::{Schema, SchemaCache};
-use jobforge_core::{Error, NewJob, rpc};
+use jobforge_core::{DefinitionRules, Error, NewJob, rpc};
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::db::Db;
@@ -29,6 +31,8 @@ pub(crate) struct Rules {
 struct Known {
     types: HashMap<String, (Option<Arc<Schema>>, Instant)>,
     compiled: SchemaCache,
+    /// How often something was forgotten: an answer that was under way meanwhile may be the old one.
+    forgotten: u64,
 }
 
 impl Rules {
@@ -38,60 +42,83 @@ impl Rules {
 
     /// Refuses a job whose payload does not fit its type's schema, with all that is wrong with it.
     pub(crate) async fn check(&self, db: &Db, job: &NewJob) -> Result<(), Problem> {
-        match self.checked(db, std::slice::from_ref(job)).await?.pop() {
+        match self.checked(db, std::iter::once((job.job_type.as_str(), &*job.payload))).await?.pop() {
             Some(problem) => problem.map_or(Ok(()), Err),
             None => Ok(()),
         }
     }
 
-    /// What is wrong with each of these jobs.
-    pub(crate) async fn checked(&self, db: &Db, jobs: &[NewJob]) -> Result<Vec<Option<Problem>>, Problem> {
-        let mut missing: Vec<String> = jobs
-            .iter()
-            .filter(|job| self.schema(&job.job_type).is_none())
-            .map(|job| job.job_type.clone())
-            .collect();
+    /// What is wrong with each of these payloads, by their types' schemas.
+    pub(crate) async fn checked<'a>(
+        &self,
+        db: &Db,
+        payloads: impl Iterator<Item = (&'a str, &'a RawValue)> + Clone,
+    ) -> Result<Vec<Option<Problem>>, Problem> {
+        let unknown = payloads.clone().map(|(job_type, _)| job_type).filter(|key| self.schema(key).is_none());
+        let mut missing: Vec<String> = unknown.map(str::to_owned).collect();
         missing.sort_unstable();
         missing.dedup();
         if !missing.is_empty() {
             self.learn(db, &missing).await?;
         }
-        Ok(jobs.iter().map(|job| self.judge(job)).collect())
+        Ok(payloads.map(|(job_type, payload)| self.judge(job_type, payload)).collect())
     }
 
-    fn judge(&self, job: &NewJob) -> Option<Problem> {
-        let schema = self.schema(&job.job_type)??;
-        let problems = schema.validate_text(job.payload.get()).err()?;
-        Some(Problem::from(Error::Invalid { job_type: job.job_type.clone(), problems }))
+    /// Forgets a type: its definition was changed.
+    pub(crate) fn forget(&self, job_type: &str) {
+        let mut known = self.known();
+        known.forgotten += 1;
+        known.types.remove(job_type);
+    }
+
+    fn judge(&self, job_type: &str, payload: &RawValue) -> Option<Problem> {
+        let schema = self.schema(job_type)??;
+        let problems = schema.validate_text(payload.get()).err()?;
+        Some(Problem::from(Error::Invalid { job_type: job_type.to_owned(), problems }))
     }
 
     /// The schema of a type: `None` when it is not known, `Some(None)` when there is none.
     fn schema(&self, job_type: &str) -> Option<Option<Arc<Schema>>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known();
         known.types.get(job_type).filter(|(_, at)| at.elapsed() < FRESH).map(|(schema, _)| schema.clone())
     }
 
+    /// Asks until nothing was forgotten meanwhile.
     async fn learn(&self, db: &Db, types: &[String]) -> Result<(), Problem> {
-        let asked = Instant::now();
-        let question = async {
-            let client = db.tenant().await?;
-            let answer = rpc::definition_rules(&*client, types).await;
-            client.done(answer)
-        };
-        let late = |_| Err(Problem::unavailable("the database did not answer in time"));
-        let rules = timeout(self.patience, question).await.unwrap_or_else(late)?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.types.len() + types.len() > MOST {
-            known.types.clear();
-            known.compiled.sweep();
+        loop {
+            let (asked, forgotten) = (Instant::now(), self.known().forgotten);
+            let question = async {
+                let client = db.tenant().await?;
+                let answer = rpc::definition_rules(&*client, types).await;
+                client.done(answer)
+            };
+            let late = |_| Err(Problem::unavailable("the database did not answer in time"));
+            let rules = timeout(self.patience, question).await.unwrap_or_else(late)?;
+            let mut known = self.known();
+            if known.forgotten == forgotten {
+                known.keep(asked, types, &rules);
+                return Ok(());
+            }
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn keep(&mut self, asked: Instant, types: &[String], rules: &[DefinitionRules]) {
+        if self.types.len() + types.len() > MOST {
+            self.types.clear();
+            self.compiled.sweep();
         }
         for job_type in types {
             let rule =
                 rules.iter().find(|rule| rule.key == *job_type).and_then(|rule| rule.arg_schema.as_ref());
             // A schema that cannot be compiled was stored by other means; the worker refuses its jobs.
-            let schema = rule.and_then(|text| known.compiled.get(text.get()).ok());
-            known.types.insert(job_type.clone(), (schema, asked));
+            let schema = rule.and_then(|text| self.compiled.get(text.get()).ok());
+            self.types.insert(job_type.clone(), (schema, asked));
         }
-        Ok(())
     }
 }

@@ -4,8 +4,8 @@
 //! one that does not read its answer, or for how many there are.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::app::App;
 use crate::auth::token::Tokens;
 use crate::config::{ConnectionLimits, ServerConfig};
 use crate::stall::Unstalled;
-use crate::{router, upkeep};
+use crate::{linger, router, upkeep};
 
 /// How long requests may go on after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -195,25 +195,28 @@ impl Serving {
         let router = self.router;
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
-            answer(router.clone(), request)
+            Box::pin(answer(router.clone(), request))
         });
         let io = TokioIo::new(Unstalled::new(stream, self.limits.answer));
-        let mut connection = pin!(
-            http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(self.limits.head)
-                .max_buf_size(HEAD)
-                .serve_connection(io, service)
-        );
+        let mut connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.head)
+            .max_buf_size(HEAD)
+            .serve_connection(io, service);
         let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
+            ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
             () = self.stop.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+                Pin::new(&mut connection).graceful_shutdown();
+                poll_fn(|cx| connection.poll_without_shutdown(cx)).await
             }
         };
-        if let Err(error) = ended {
-            tracing::debug!(error = &error as &dyn std::error::Error, %peer, "a connection ended early");
+        if let Err(error) = &ended {
+            tracing::debug!(error = error as &dyn std::error::Error, %peer, "a connection ended early");
+        }
+        // Who was silent for too long is not writing.
+        if !ended.is_err_and(|error| error.is_timeout()) {
+            let stream = connection.into_parts().io.into_inner();
+            self.stop.run_until_cancelled(linger::close(stream, self.limits.body)).await;
         }
     }
 }

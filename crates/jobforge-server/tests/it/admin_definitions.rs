@@ -208,3 +208,19 @@ async fn a_definition_that_is_switched_off_takes_no_jobs_and_stays_known() {
     put(&world, &operator, &path, json!({ "is_active": true })).await.expect(200);
     world.post(&producer, "/jobs", json!({ "type": NOOP })).await.expect(201);
 }
+
+#[tokio::test]
+async fn a_schema_holds_from_the_answer_on() {
+    let world = World::new().await;
+    let (operator, producer) = (world.key(Role::SuperAdmin).await, world.key(Role::Producer).await);
+    let enqueue = async |payload: Value| {
+        world.post(&producer, "/jobs", json!({ "type": "mail.send", "payload": payload })).await
+    };
+    enqueue(json!({})).await.refused(422, "JF002", "unknown_definition");
+    let strict = json!({ "arg_schema": { "type": "object", "required": ["to"] } });
+    put(&world, &operator, NEW, strict).await.expect(200);
+    enqueue(json!({})).await.refused(422, "JF003", "payload_invalid");
+    put(&world, &operator, NEW, json!({ "arg_schema": { "type": "string" } })).await.expect(200);
+    enqueue(json!("a")).await.expect(201);
+    enqueue(json!({ "to": "a" })).await.refused(422, "JF003", "payload_invalid");
+}

@@ -133,6 +133,20 @@ async fn a_huge_body_is_refused() {
     site.goes_on().await;
 }
 
+/// Most callers write all of their body before they read: what they are told must wait for them.
+#[tokio::test]
+async fn a_caller_that_writes_all_before_it_reads_is_told_why_it_is_refused() {
+    let site = Site::new(limits()).await;
+    let producer = site.world.key(Role::Producer).await;
+    let nobody = Key { text: "jf_nobody".to_owned(), ..producer.clone() };
+    let body = " ".repeat(10 << 20);
+    for (key, status, reason) in [(&producer, 413, "body_too_large"), (&nobody, 401, "credential_invalid")] {
+        let request = enqueue(key, &format!("content-length: {}", body.len()), &body);
+        refused(&site.exchange(request.as_bytes()).await, status, reason);
+    }
+    site.goes_on().await;
+}
+
 #[tokio::test]
 async fn a_body_that_is_not_as_long_as_it_says_makes_no_job() {
     let site = Site::new(limits()).await;

@@ -24,6 +24,7 @@ async fn save(
     let client = app.db.operator().await?;
     let answer = rpc::as_actor(&client, &caller.actor, rpc::upsert_definition(&*client, definition)).await;
     client.done(answer)?;
+    app.rules.forget(&definition.key);
     look(app, &definition.key).await
 }
 

@@ -55,11 +55,22 @@ pub(crate) struct ListParams {
 /// Where a page ended, and how many jobs are still to be passed by.
 type End = (Uuid, usize);
 
+/// A job of a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ListedJob {
+    /// Whose it is.
+    tenant_id: Uuid,
+    /// When it was enqueued.
+    queued_at: Timestamp,
+    #[serde(flatten)]
+    job: JobSummary,
+}
+
 /// A page of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobPage {
     /// The jobs, newest first.
-    jobs: Vec<JobSummary>,
+    jobs: Vec<ListedJob>,
     /// How to get the next page; absent on the last.
     next_cursor: Option<String>,
     /// Whether the filter looked as far as it was asked to. If not, its time was over: go on with the cursor.
@@ -85,7 +96,9 @@ pub(crate) async fn list(
         filter.cursor = page.next_cursor;
         if walk.is_over(page.jobs, page.next_cursor, page.complete) {
             let next_cursor = page.next_cursor.map(|id| cursor::write::<End>(&(id, walk.to_skip)));
-            let page = JobPage { jobs: walk.jobs, next_cursor, complete: page.complete };
+            let listed = |job: JobSummary| ListedJob { tenant_id: tenant.id, queued_at: job.created_at, job };
+            let jobs = walk.jobs.into_iter().map(listed).collect();
+            let page = JobPage { jobs, next_cursor, complete: page.complete };
             return client.done(Ok(Answer(page)));
         }
     }

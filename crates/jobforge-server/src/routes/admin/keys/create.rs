@@ -37,11 +37,11 @@ pub(crate) struct KeyInput {
 /// A key that was made.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MadeKey {
-    /// The key itself: nobody can tell it again.
+    /// The whole key: shown here and never again.
     #[schema(example = "jf_4x7kq2m9c3ab_…")]
-    secret_key: String,
-    /// What is known of it.
-    key: ApiKey,
+    key: String,
+    #[serde(flatten)]
+    known: ApiKey,
 }
 
 /// Make an API key.
@@ -64,8 +64,8 @@ pub(crate) async fn create(
     };
     let client = app.db.operator().await?;
     let answer = rpc::as_actor(&client, &caller.actor, rpc::create_api_key(&*client, &new)).await;
-    let key = client.done(answer)?;
-    let made = MadeKey { secret_key: text.expose().to_owned(), key };
+    let known = client.done(answer)?;
+    let made = MadeKey { key: text.expose().to_owned(), known };
     let mut response = (StatusCode::CREATED, Answer(made)).into_response();
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
