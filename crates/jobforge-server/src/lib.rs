@@ -22,6 +22,7 @@ mod change;
 mod config;
 mod cursor;
 mod db;
+mod etag;
 mod extract;
 mod gather;
 mod guard;

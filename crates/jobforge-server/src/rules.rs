@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use jobforge_core::schema::{Schema, SchemaCache};
+use jobforge_core::schema::{Problem as Fault, Schema, SchemaCache};
 use jobforge_core::{DefinitionRules, Error, NewJob, rpc};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
@@ -48,12 +48,26 @@ impl Rules {
         }
     }
 
-    /// What is wrong with each of these payloads, by their types' schemas.
+    /// The refusal of each of these payloads that does not fit its type's schema.
     pub(crate) async fn checked<'a>(
         &self,
         db: &Db,
         payloads: impl Iterator<Item = (&'a str, &'a RawValue)> + Clone,
     ) -> Result<Vec<Option<Problem>>, Problem> {
+        let misfits = self.misfits(db, payloads.clone()).await?;
+        let refusal = |(misfit, (job_type, _)): (Option<Vec<Fault>>, (&str, _))| {
+            let job_type = job_type.to_owned();
+            misfit.map(|problems| Problem::from(Error::Invalid { job_type, problems }))
+        };
+        Ok(misfits.into_iter().zip(payloads).map(refusal).collect())
+    }
+
+    /// What is wrong with each of these payloads, by their types' schemas.
+    pub(crate) async fn misfits<'a>(
+        &self,
+        db: &Db,
+        payloads: impl Iterator<Item = (&'a str, &'a RawValue)> + Clone,
+    ) -> Result<Vec<Option<Vec<Fault>>>, Problem> {
         let unknown = payloads.clone().map(|(job_type, _)| job_type).filter(|key| self.schema(key).is_none());
         let mut missing: Vec<String> = unknown.map(str::to_owned).collect();
         missing.sort_unstable();
@@ -61,7 +75,10 @@ impl Rules {
         if !missing.is_empty() {
             self.learn(db, &missing).await?;
         }
-        Ok(payloads.map(|(job_type, payload)| self.judge(job_type, payload)).collect())
+        let judge = |(job_type, payload): (&str, &RawValue)| {
+            self.schema(job_type)??.validate_text(payload.get()).err()
+        };
+        Ok(payloads.map(judge).collect())
     }
 
     /// Forgets a type: its definition was changed.
@@ -69,12 +86,6 @@ impl Rules {
         let mut known = self.known();
         known.forgotten += 1;
         known.types.remove(job_type);
-    }
-
-    fn judge(&self, job_type: &str, payload: &RawValue) -> Option<Problem> {
-        let schema = self.schema(job_type)??;
-        let problems = schema.validate_text(payload.get()).err()?;
-        Some(Problem::from(Error::Invalid { job_type: job_type.to_owned(), problems }))
     }
 
     /// The schema of a type: `None` when it is not known, `Some(None)` when there is none.

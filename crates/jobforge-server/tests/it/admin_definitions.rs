@@ -48,6 +48,9 @@ async fn a_definition_is_made_read_changed_and_its_limits_taken_away() {
 
     let found = world.get(&viewer, NEW).await;
     assert_eq!(tag(&found), made_tag);
+    let same =
+        with_headers(&world, &viewer, (Method::GET, NEW), &[("if-none-match", &made_tag)], &json!({})).await;
+    assert_eq!((same.status.as_u16(), same.bytes.len(), tag(&same)), (304, 0, made_tag.clone()));
     assert_eq!(found.expect(200), made, "who reads sees it as it was made");
 
     let changed =

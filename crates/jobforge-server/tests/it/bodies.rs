@@ -58,7 +58,7 @@ async fn the_databases_refusal_of_a_job_names_the_place_too() {
         (json!({ "priority": 1 }), "/priority"),
         (json!({ "run_at": "9999-01-01T00:00:00Z" }), "/run_at"),
         (json!({ "max_attempts": 0 }), "/max_attempts"),
-        (json!({ "tags": [""] }), "/tags"),
+        (json!({ "tags": ["x".repeat(1000)] }), "/tags"),
         (json!({ "payload": "\0" }), "/payload"),
         (json!({ "id": "8a6e0804-2bd0-4672-b79d-d97027f9071a" }), "/id"),
         (json!({ "idempotency_key": "" }), "/idempotency_key"),

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
+use super::sift::sift;
 use crate::app::App;
 use crate::problem::{ErrorCode, Problem};
 
@@ -102,9 +103,15 @@ impl Ask {
         };
         let call = rpc::claim_jobs(&*client, &request);
         let answer = rpc::bound_to(&client, self.bound, call).await;
-        let claimed = client.settle(answer).map_err(refusal)?;
+        let mut claimed = client.settle(answer).map_err(refusal)?;
         self.cursor.advance(&claimed);
-        Ok(claimed)
+        match sift(app, self, &mut claimed).await {
+            Ok(()) => Ok(claimed),
+            Err(problem) => {
+                self.give_back(app, &claimed).await;
+                Err(problem)
+            }
+        }
     }
 
     /// Says that this worker sleeps: from now on an enqueue for it notifies.
