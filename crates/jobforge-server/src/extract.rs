@@ -140,8 +140,12 @@ pub(crate) fn read_rows(bytes: &[u8]) -> Result<Vec<&RawValue>, Problem> {
 fn unread(path: String, error: &serde_json::Error) -> Problem {
     // What the parser says names members and types, not values, but for what it calls invalid.
     let message = sentence(&error.to_string());
-    let missing = message.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
-    let path = missing.map_or_else(|| path.clone(), |(name, _)| format!("{path}/{name}"));
+    // The parser stands at the object then, not at the member.
+    let named = ["missing field `", "duplicate field `"].iter().find_map(|begin| message.strip_prefix(begin));
+    let path = match named.and_then(|rest| rest.split_once('`')) {
+        Some((name, _)) => format!("{path}/{name}"),
+        None => path,
+    };
     let reason = if error.is_data() { "body_invalid" } else { "body_malformed" };
     misread(path, reason, message)
 }

@@ -9,7 +9,8 @@
 //! - `sealer.rs`: who seals secrets on their way to the database
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests
-//! - `guard.rs`, `serve.rs`, `stall.rs`, `linger.rs`, `json_bounds.rs`: what a caller may not do to the server
+//! - `guard.rs`, `serve.rs`, `stall.rs`, `linger.rs`, `unread.rs`, `json_bounds.rs`: what a caller may
+//!   not do to the server, and how it is told
 //! - `upkeep.rs`: what goes on between requests
 //!
 //! The database decides, this crate calls: a request becomes one call of a function, as a login that may do no
@@ -37,6 +38,7 @@ mod sealer;
 mod serve;
 mod stall;
 mod tick;
+mod unread;
 mod upkeep;
 mod waiters;
 mod wake;

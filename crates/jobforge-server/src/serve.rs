@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
-use axum::http::Request;
+use axum::http::{HeaderValue, Request, header};
 use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -30,7 +30,7 @@ use crate::app::App;
 use crate::auth::token::Tokens;
 use crate::config::{ConnectionLimits, ServerConfig};
 use crate::stall::Unstalled;
-use crate::{linger, router, upkeep};
+use crate::{linger, router, unread, upkeep};
 
 /// How long requests may go on after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -118,8 +118,13 @@ impl Server {
         let address = listener.local_addr().map_err(listen)?;
         let stop = CancellationToken::new();
         self.start_upkeep();
-        let serving =
-            Serving { router: self.router(), limits: self.app.config.connection, stop: stop.clone() };
+        let config = &self.app.config;
+        let serving = Serving {
+            router: self.router(),
+            limits: config.connection,
+            max_body_bytes: config.max_body_bytes,
+            stop: stop.clone(),
+        };
         let task = tokio::spawn(serving.run(listener));
         Ok(ServerHandle { address, app: self.app, stop, task })
     }
@@ -150,6 +155,7 @@ impl ServerHandle {
 struct Serving {
     router: Router,
     limits: ConnectionLimits,
+    max_body_bytes: usize,
     stop: CancellationToken,
 }
 
@@ -195,7 +201,7 @@ impl Serving {
         let router = self.router;
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
-            Box::pin(answer(router.clone(), request))
+            Box::pin(answer(router.clone(), request, self.max_body_bytes))
         });
         let io = TokioIo::new(Unstalled::new(stream, self.limits.answer));
         let mut connection = http1::Builder::new()
@@ -221,8 +227,14 @@ impl Serving {
     }
 }
 
-async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
-    router.oneshot(request).await
+/// What is left of a body after its answer would be taken for the next request.
+async fn answer(router: Router, request: Request<Incoming>, most: usize) -> Result<Response, Infallible> {
+    let (request, unread) = unread::lend(request);
+    let mut response = router.oneshot(request).await?;
+    if !unread.take_in(most).await {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
 }
 
 async fn check(url: &str) -> Result<(), Error> {

@@ -29,6 +29,7 @@ async fn a_refusal_names_the_place_at_fault() {
         (&admin, "/jobs", json!({ "type": NOOP, "run_at": "yesterday" }), "/run_at"),
         (&admin, "/jobs", json!({ "type": NOOP, "colour": 1 }), "/colour"),
         (&admin, "/jobs", json!({ "payload": {} }), "/type"),
+        (&admin, "/jobs", json!({ "type": NOOP, "definition_key": NOOP }), "/type"),
         (&admin, "/bulk", json!({ "kind": "cancel", "reason": "r", "filter": { "tag": 1 } }), "/filter/tag"),
         (
             &admin,
@@ -58,7 +59,7 @@ async fn the_databases_refusal_of_a_job_names_the_place_too() {
         (json!({ "priority": 1 }), "/priority"),
         (json!({ "run_at": "9999-01-01T00:00:00Z" }), "/run_at"),
         (json!({ "max_attempts": 0 }), "/max_attempts"),
-        (json!({ "tags": ["x".repeat(1000)] }), "/tags"),
+        (json!({ "tags": ["x".repeat(100_000)] }), "/tags"),
         (json!({ "payload": "\0" }), "/payload"),
         (json!({ "id": "8a6e0804-2bd0-4672-b79d-d97027f9071a" }), "/id"),
         (json!({ "idempotency_key": "" }), "/idempotency_key"),
@@ -90,6 +91,15 @@ async fn a_row_that_is_no_job_takes_none_of_the_others_along() {
     for job in &jobs[1..5] {
         assert_eq!(job["error"]["reason"], "body_invalid");
     }
+}
+
+#[tokio::test]
+async fn too_many_rows_are_refused_once() {
+    let world = World::new().await;
+    let producer = world.key(Role::Producer).await;
+    let rows = vec![json!({ "type": NOOP }); 10_001];
+    world.post(&producer, "/jobs", json!(rows)).await.refused(400, "JF001", "batch_size");
+    assert!(world.db.connect_super().await.query("select from jobforge.jobs", &[]).await.unwrap().is_empty());
 }
 
 #[tokio::test]

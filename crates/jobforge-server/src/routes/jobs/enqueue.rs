@@ -19,9 +19,11 @@ use crate::auth::{Enqueue, Tenant};
 use crate::extract::{Answer, Json, is_array, read_json, read_rows};
 use crate::gather::refused;
 use crate::openapi::ROOT;
-use crate::problem::{Problem, ProblemBody};
+use crate::problem::{ErrorCode, Problem, ProblemBody};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The most jobs of an array; the database takes no more.
+const MOST_ROWS: usize = 10_000;
 /// The members that a reason may begin with.
 const PLACES: [&str; 14] = [
     "payload",
@@ -178,6 +180,10 @@ async fn many(app: &App, tenant: Uuid, rows: &[&RawValue], headers: &HeaderMap) 
     if headers.contains_key(IDEMPOTENCY_KEY) {
         let detail = "the header Idempotency-Key names one job; give each of many its idempotency_key";
         return Err(Problem::malformed("idempotency_key_of_many", detail));
+    }
+    if rows.len() > MOST_ROWS {
+        let detail = format!("an array has at most {MOST_ROWS} jobs");
+        return Err(Problem::new(ErrorCode::Refused(Code::InvalidArgument), "batch_size", detail));
     }
     let mut refusals: Vec<Option<Problem>> = Vec::with_capacity(rows.len());
     let mut jobs: Vec<(usize, NewJob)> = Vec::with_capacity(rows.len());
