@@ -144,6 +144,16 @@ pub(crate) enum OneOfMany {
     },
 }
 
+/// The job that was there, or what became of many.
+#[derive(ToSchema)]
+#[schema(as = EnqueueAnswer)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes the answer, which is written as the one or the other")]
+pub(crate) enum Told {
+    One(TakenIn),
+    Many(ManyTakenIn),
+}
+
 /// Enqueue a job, or many. Answered when they are durable. An array is answered with 200 and a verdict for each of its
 /// jobs: a bad one takes none of the others along.
 #[utoipa::path(
@@ -151,7 +161,7 @@ pub(crate) enum OneOfMany {
     params(("Idempotency-Key" = Option<String>, Header, description = "As idempotency_key; for one job only")),
     responses(
         (status = 201, body = TakenIn, description = "Enqueued", headers(("Location" = String, description = "The job"))),
-        (status = 200, body = ManyTakenIn, description = "A key named a job that was there, or many were enqueued"),
+        (status = 200, body = Told, description = "A key named a job that was there, or many were enqueued"),
     )
 )]
 pub(crate) async fn enqueue(
