@@ -217,6 +217,31 @@ impl Problem {
         self
     }
 
+    /// The member at fault, where the reason begins with its name.
+    pub(crate) fn at_member(self, members: &[&str]) -> Problem {
+        let named = |name: &&&str| self.reason.strip_prefix(**name).is_some_and(|rest| rest.starts_with('_'));
+        match members.iter().find(named) {
+            Some(name) => self.at(&format!("/{name}")),
+            None => self,
+        }
+    }
+
+    /// The member whose constraint was violated, told by its name instead of the table's.
+    pub(crate) fn at_constraint(mut self, members: &[&str]) -> Problem {
+        let constraint =
+            self.detail.split_once("check constraint \"").and_then(|(_, rest)| rest.split_once('"'));
+        let stem = constraint.and_then(|(name, _)| Some(name.split_once('_')?.1.rsplit_once('_')?.0));
+        let member = stem.and_then(|stem| {
+            let exact = members.iter().find(|name| **name == stem);
+            exact.or_else(|| members.iter().find(|name| name.contains(stem)))
+        });
+        let Some(member) = member else { return self };
+        if let Some((subject, _)) = self.detail.split_once(": new row for relation") {
+            self.detail = format!("{subject}: {member} is not one of its values");
+        }
+        self.at(&format!("/{member}"))
+    }
+
     pub(crate) fn with_status(mut self, status: StatusCode) -> Problem {
         self.status = Some(status);
         self

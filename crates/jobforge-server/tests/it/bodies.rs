@@ -77,6 +77,40 @@ async fn the_databases_refusal_of_a_job_names_the_place_too() {
 }
 
 #[tokio::test]
+async fn the_refusal_of_a_setting_names_the_setting() {
+    let world = World::new().await;
+    let operator = world.key(Role::SuperAdmin).await;
+    let definition = "/admin/jobs/definitions/mail.send".to_owned();
+    let tenant = format!("/admin/tenants/{TENANT_A}");
+    for (path, name, value) in [
+        (&definition, "timeout_seconds", json!(0)),
+        (&definition, "max_attempts", json!(0)),
+        (&definition, "max_deaths", json!(0)),
+        (&definition, "max_in_flight", json!(0)),
+        (&definition, "max_in_flight_per_key", json!(0)),
+        (&definition, "rate_per_second", json!(-1)),
+        (&definition, "rate_burst", json!(0)),
+        (&definition, "retention", json!("x")),
+        (&definition, "dead_retention", json!("x")),
+        (&definition, "retry_base_ms", json!(-1)),
+        (&definition, "retry_factor", json!(0)),
+        (&definition, "retry_jitter", json!(2)),
+        (&definition, "retry_preset", json!("x")),
+        (&definition, "queue", json!("")),
+        (&definition, "redact", json!(["x"])),
+        (&tenant, "weight", json!(0)),
+        (&tenant, "max_pending", json!(-1)),
+        (&tenant, "retention", json!("x")),
+        (&tenant, "time_zone", json!("Mars/North")),
+        (&tenant, "name", json!("")),
+    ] {
+        let refusal = crate::admin::put(&world, &operator, path, json!({ name: value })).await.expect(400);
+        assert_eq!(places(&refusal), [format!("/{name}")], "{refusal}");
+        assert!(!refusal.to_string().contains("constraint"), "{refusal}");
+    }
+}
+
+#[tokio::test]
 async fn a_row_that_is_no_job_takes_none_of_the_others_along() {
     let world = World::new().await;
     let producer = world.key(Role::Producer).await;

@@ -25,7 +25,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The most jobs of an array; the database takes no more.
 const MOST_ROWS: usize = 10_000;
 /// The members that a reason may begin with.
-const PLACES: [&str; 14] = [
+const MEMBERS: [&str; 14] = [
     "payload",
     "queue",
     "priority",
@@ -267,17 +267,11 @@ async fn tell(app: &App, tenant: Uuid, done: Vec<(Asked, Enqueued)>) -> Result<V
 
 /// The place that a reason speaks of.
 fn at_its_place(problem: Problem) -> Problem {
-    let reason = problem.reason();
-    let named = |name: &&&str| reason.strip_prefix(**name).is_some_and(|rest| rest.starts_with('_'));
-    let place = match reason {
-        "unknown_definition" | "definition_inactive" => Some("type"),
-        "key_reused_with_other_payload" => Some("idempotency_key"),
-        "number_too_long" => Some("payload"),
-        _ => PLACES.iter().find(named).copied(),
-    };
-    match place {
-        Some(place) => problem.at(&format!("/{place}")),
-        None => problem,
+    match problem.reason() {
+        "unknown_definition" | "definition_inactive" => problem.at("/type"),
+        "key_reused_with_other_payload" => problem.at("/idempotency_key"),
+        "number_too_long" => problem.at("/payload"),
+        _ => problem.at_member(&MEMBERS),
     }
 }
 
