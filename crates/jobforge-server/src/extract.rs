@@ -119,11 +119,14 @@ pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem>
             "expected a JSON object, not an array".to_owned(),
         ));
     }
+    serde_json::from_slice(bytes).map_err(|error| unread(place::<T>(bytes), &error))
+}
+
+/// Where the body is wrong: found by reading it again, so that bodies with nothing wrong are read fast.
+fn place<T: DeserializeOwned>(bytes: &[u8]) -> String {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = serde_path_to_error::deserialize(&mut reader);
-    let value = read.map_err(|error| unread(pointer(error.path()), error.inner()))?;
-    reader.end().map_err(|error| unread(String::new(), &error))?;
-    Ok(value)
+    let read = serde_path_to_error::deserialize::<_, T>(&mut reader);
+    read.err().map(|error| pointer(error.path())).unwrap_or_default()
 }
 
 /// Whether a body is to be an array.

@@ -20,6 +20,9 @@ const FRESH: Duration = Duration::from_secs(2);
 /// The most types remembered: whoever asks for types that do not exist fills no memory.
 const MOST: usize = 10_000;
 
+/// Of a definition's key.
+const LONGEST: usize = 128;
+
 /// The schemas of types, as far as they were asked for.
 pub(crate) struct Rules {
     known: Mutex<Known>,
@@ -68,7 +71,8 @@ impl Rules {
         db: &Db,
         payloads: impl Iterator<Item = (&'a str, &'a RawValue)> + Clone,
     ) -> Result<Vec<Option<Vec<Fault>>>, Problem> {
-        let unknown = payloads.clone().map(|(job_type, _)| job_type).filter(|key| self.schema(key).is_none());
+        let keys = payloads.clone().map(|(job_type, _)| job_type).filter(|key| can_be_known(key));
+        let unknown = keys.filter(|key| self.schema(key).is_none());
         let mut missing: Vec<String> = unknown.map(str::to_owned).collect();
         missing.sort_unstable();
         missing.dedup();
@@ -118,6 +122,11 @@ impl Rules {
     }
 }
 
+/// Whether a definition can have this key. What cannot is not asked for, nor remembered, however long it is.
+fn can_be_known(key: &str) -> bool {
+    key.len() <= LONGEST && !key.contains('\0')
+}
+
 impl Known {
     fn keep(&mut self, asked: Instant, types: &[String], rules: &[DefinitionRules]) {
         if self.types.len() + types.len() > MOST {
@@ -131,5 +140,16 @@ impl Known {
             let schema = rule.and_then(|text| self.compiled.get(text.get()).ok());
             self.types.insert(job_type.clone(), (schema, asked));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_a_key_is_not_remembered() {
+        assert!(can_be_known("mail.send") && can_be_known(&"x".repeat(128)));
+        assert!(!can_be_known(&"x".repeat(129)) && !can_be_known("mail\0"));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jobforge_core::Role;
-use jobforge_testkit::{NOOP, OTHER, TENANT_A};
+use jobforge_testkit::{NOOP, OTHER, QUEUE, TENANT_A};
 use serde_json::{Value, json};
 
 use crate::auth_support::Ask;
@@ -125,6 +125,25 @@ async fn a_row_that_is_no_job_takes_none_of_the_others_along() {
     for job in &jobs[1..5] {
         assert_eq!(job["error"]["reason"], "body_invalid");
     }
+}
+
+#[tokio::test]
+async fn a_type_that_can_be_none_is_refused_as_what_it_is() {
+    let world = World::new().await;
+    let producer = world.key(Role::Producer).await;
+    let enqueue = async |key: &str| world.post(&producer, "/jobs", json!({ "type": key })).await;
+    enqueue("mail\0").await.refused(400, "JF001", "text_nul");
+    enqueue(&"x".repeat(100_000)).await.refused(422, "JF002", "unknown_definition");
+}
+
+#[tokio::test]
+async fn metadata_is_an_object() {
+    let world = World::new().await;
+    let worker = world.key_of(Role::Worker, None).await;
+    let body = json!({ "host": "h", "version": "1", "queues": [QUEUE], "types": [NOOP], "metadata": 5 });
+    let refusal =
+        world.post(&worker, "/worker/register", body).await.refused(400, "JF102", "metadata_malformed");
+    assert_eq!(places(&refusal), ["/metadata"]);
 }
 
 #[tokio::test]
