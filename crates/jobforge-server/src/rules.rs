@@ -131,7 +131,6 @@ impl Known {
     fn keep(&mut self, asked: Instant, types: &[String], rules: &[DefinitionRules]) {
         if self.types.len() + types.len() > MOST {
             self.types.clear();
-            self.compiled.sweep();
         }
         for job_type in types {
             let rule =
@@ -140,12 +139,33 @@ impl Known {
             let schema = rule.and_then(|text| self.compiled.get(text.get()).ok());
             self.types.insert(job_type.clone(), (schema, asked));
         }
+        // What a newer schema took the place of.
+        self.compiled.sweep();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_schema_lives_no_longer_than_it_holds() {
+        let told = |schema: &str| DefinitionRules {
+            key: "a.b".to_owned(),
+            updated_at: jiff::Timestamp::UNIX_EPOCH,
+            arg_schema: Some(serde_json::from_str(schema).unwrap()),
+            redact: Vec::new(),
+        };
+        let (mut known, types) = (Known::default(), ["a.b".to_owned()]);
+        let mut keep = |schema: &str| {
+            known.keep(Instant::now(), &types, &[told(schema)]);
+            Arc::downgrade(known.types["a.b"].0.as_ref().unwrap())
+        };
+        let first = keep(r#"{"type": "string"}"#);
+        let second = keep(r#"{"type": "number"}"#);
+        assert!(first.upgrade().is_none() && second.upgrade().is_some());
+        assert!(second.ptr_eq(&keep(r#"{"type": "number"}"#)), "compiled once");
+    }
 
     #[test]
     fn what_cannot_be_a_key_is_not_remembered() {
