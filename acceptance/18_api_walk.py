@@ -52,10 +52,10 @@ def revoked(world):
     body = {"role": "producer", "tenant_id": TENANT, "name": "story"}
     status, _, made = servers[0].call(told["keys"]["admin"], "POST", "/admin/keys", body)
     check("a key is made through one server", status == 201, status)
-    key, job = made["secret_key"], {"type": "demo.echo"}
+    key, job = made["key"], {"type": "demo.echo"}
     used = [server.call(key, "POST", "/jobs", job)[0] for server in servers]
     check("and known to both", used == [201, 201], used)
-    status = servers[0].call(told["keys"]["admin"], "DELETE", f"/admin/keys/{made['key']['id']}")[0]
+    status = servers[0].call(told["keys"]["admin"], "DELETE", f"/admin/keys/{made['id']}")[0]
     at = time.monotonic()
     check("it is revoked through the first", status == 200, status)
     wait_until("the other one refuses it", lambda: servers[1].call(key, "POST", "/jobs", job)[0] == 401, every=0.05)

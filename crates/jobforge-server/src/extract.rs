@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::HttpBody;
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,6 +12,8 @@ use bytes::Bytes;
 use jobforge_core::schema::Problem as Fault;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_path_to_error::{Path, Segment};
 
 use crate::app::App;
 use crate::json_bounds;
@@ -86,10 +88,10 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Place<T
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Place<T>, Problem> {
-        let path = Path::from_request_parts(parts, state).await;
+        let path = axum::extract::Path::from_request_parts(parts, state).await;
         let refused =
             |error: PathRejection| Problem::malformed("path_malformed", sentence(&error.body_text()));
-        path.map(|Path(place)| Place(place)).map_err(refused)
+        path.map(|axum::extract::Path(place)| Place(place)).map_err(refused)
     }
 }
 
@@ -106,16 +108,69 @@ impl<T: Serialize> IntoResponse for Answer<T> {
     }
 }
 
-/// A body's JSON, or the place at which it is wrong.
+/// A body's JSON object, or the place at which it is wrong.
 pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     json_bounds::check(bytes)?;
-    serde_json::from_slice(bytes).map_err(|error| {
-        // What the parser says names members and types, not values, but for what it calls invalid.
-        let message = sentence(&error.to_string());
-        let fault = Fault { path: String::new(), message: message.clone() };
-        let reason = if error.is_data() { "body_invalid" } else { "body_malformed" };
-        Problem::malformed(reason, message).with_faults(vec![fault])
-    })
+    if is_array(bytes) {
+        // A parser would take its elements for the members, in their order.
+        return Err(misread(
+            String::new(),
+            "body_invalid",
+            "expected a JSON object, not an array".to_owned(),
+        ));
+    }
+    serde_json::from_slice(bytes).map_err(|error| unread(place::<T>(bytes), &error))
+}
+
+/// Where the body is wrong: found by reading it again, so that bodies with nothing wrong are read fast.
+fn place<T: DeserializeOwned>(bytes: &[u8]) -> String {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let read = serde_path_to_error::deserialize::<_, T>(&mut reader);
+    read.err().map(|error| pointer(error.path())).unwrap_or_default()
+}
+
+/// Whether a body is to be an array.
+pub(crate) fn is_array(bytes: &[u8]) -> bool {
+    bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+}
+
+/// The elements of a body's array, each to be read by itself.
+pub(crate) fn read_rows(bytes: &[u8]) -> Result<Vec<&RawValue>, Problem> {
+    json_bounds::check(bytes)?;
+    serde_json::from_slice(bytes).map_err(|error| unread(String::new(), &error))
+}
+
+fn unread(path: String, error: &serde_json::Error) -> Problem {
+    // What the parser says names members and types, not values, but for what it calls invalid.
+    let message = sentence(&error.to_string());
+    // The parser stands at the object then, not at the member.
+    let named = ["missing field `", "duplicate field `"].iter().find_map(|begin| message.strip_prefix(begin));
+    let path = match named.and_then(|rest| rest.split_once('`')) {
+        Some((name, _)) => format!("{path}/{name}"),
+        None => path,
+    };
+    let reason = if error.is_data() { "body_invalid" } else { "body_malformed" };
+    misread(path, reason, message)
+}
+
+fn misread(path: String, reason: &'static str, message: String) -> Problem {
+    Problem::malformed(reason, message.clone()).with_faults(vec![Fault { path, message }])
+}
+
+/// A place in the body, as a JSON Pointer.
+fn pointer(path: &Path) -> String {
+    let mut text = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => text.push_str(&format!("/{index}")),
+            Segment::Map { key } => {
+                text.push('/');
+                text.push_str(&key.replace('~', "~0").replace('/', "~1"));
+            }
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    text
 }
 
 async fn read_body(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
@@ -131,6 +186,12 @@ async fn read_body(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
 }
 
 fn require_json(request: &Request) -> Result<(), Problem> {
+    if request.headers().contains_key(header::CONTENT_ENCODING) {
+        let detail = "the body must not be encoded: leave Content-Encoding out";
+        return Err(
+            Problem::malformed("content_encoding", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
+        );
+    }
     if is_json(request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok())) {
         return Ok(());
     }

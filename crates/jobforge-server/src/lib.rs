@@ -10,7 +10,8 @@
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`, `shares.rs`: the pools of connections, and that one tenant does not take them all; `lent.rs`: a connection
 //!   lent to one request, and the limit of each call
-//! - `guard.rs`, `serve.rs`, `stall.rs`, `json_bounds.rs`: what a caller may not do to the server
+//! - `guard.rs`, `serve.rs`, `stall.rs`, `linger.rs`, `unread.rs`, `json_bounds.rs`: what a caller may
+//!   not do to the server, and how it is told
 //! - `upkeep.rs`: what goes on between requests
 //!
 //! The database decides, this crate calls: a request becomes one call of a function, as a login that may do no
@@ -23,11 +24,13 @@ mod change;
 mod config;
 mod cursor;
 mod db;
+mod etag;
 mod extract;
 mod gather;
 mod guard;
 mod json_bounds;
 mod lent;
+mod linger;
 mod openapi;
 mod problem;
 mod router;
@@ -38,6 +41,7 @@ mod serve;
 mod shares;
 mod stall;
 mod tick;
+mod unread;
 mod upkeep;
 mod waiters;
 mod wake;

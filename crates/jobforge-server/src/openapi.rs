@@ -1,9 +1,11 @@
 //! The OpenAPI document: made from the routes themselves.
 
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{
-    Content, OpenApi, Ref, RefOr, Response, ResponseBuilder, SecurityRequirement, schema::ComponentsBuilder,
+    Content, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder, SecurityRequirement,
+    schema::ComponentsBuilder,
 };
 use utoipa::{Modify, OpenApi as _, PartialSchema, ToSchema};
 
@@ -63,6 +65,9 @@ impl Modify for Common {
             ];
             for operation in operations.into_iter().flatten() {
                 operation.operation_id = Some(name(operation));
+                if is_of_a_tenant(operation) {
+                    operation.parameters.get_or_insert_default().push(RefOr::T(tenant_header()));
+                }
                 let responses = &mut operation.responses.responses;
                 responses.entry("default".to_owned()).or_insert_with(|| RefOr::T(refusal()));
             }
@@ -77,6 +82,35 @@ fn name(operation: &Operation) -> String {
         Some([tag, ..]) if !verb.contains('_') => format!("{verb}_{}", tag.replace(' ', "_")),
         _ => verb.to_owned(),
     }
+}
+
+/// Whether an operation is one tenant's, which a super-admin has to name.
+fn is_of_a_tenant(operation: &Operation) -> bool {
+    let tags = operation.tags.as_deref().unwrap_or_default();
+    let known = tags
+        .iter()
+        .any(|tag| ["jobs", "dead letters", "bulk operations", "connectors"].contains(&tag.as_str()));
+    match operation.operation_id.as_deref() {
+        Some("tick_jobs") => false,
+        Some("list_audit") => true,
+        _ => known,
+    }
+}
+
+fn tenant_header() -> Parameter {
+    ParameterBuilder::new()
+        .name("JobForge-Tenant")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(
+            "For which tenant a super-admin acts; every other credential has a tenant of its own",
+        ))
+        .schema(Some(
+            ObjectBuilder::new()
+                .schema_type(Type::String)
+                .format(Some(SchemaFormat::KnownFormat(KnownFormat::Uuid))),
+        ))
+        .build()
 }
 
 /// Every refusal has one form.

@@ -219,6 +219,39 @@ impl Problem {
         self
     }
 
+    /// The place at fault, where none is told yet.
+    pub(crate) fn at(mut self, path: &str) -> Problem {
+        if self.faults.is_empty() {
+            self.faults.push(Fault { path: path.to_owned(), message: self.detail.clone() });
+        }
+        self
+    }
+
+    /// The member at fault, where the reason begins with its name.
+    pub(crate) fn at_member(self, members: &[&str]) -> Problem {
+        let named = |name: &&&str| self.reason.strip_prefix(**name).is_some_and(|rest| rest.starts_with('_'));
+        match members.iter().find(named) {
+            Some(name) => self.at(&format!("/{name}")),
+            None => self,
+        }
+    }
+
+    /// The member whose constraint was violated, told by its name instead of the table's.
+    pub(crate) fn at_constraint(mut self, members: &[&str]) -> Problem {
+        let constraint =
+            self.detail.split_once("check constraint \"").and_then(|(_, rest)| rest.split_once('"'));
+        let stem = constraint.and_then(|(name, _)| Some(name.split_once('_')?.1.rsplit_once('_')?.0));
+        let member = stem.and_then(|stem| {
+            let exact = members.iter().find(|name| **name == stem);
+            exact.or_else(|| members.iter().find(|name| name.contains(stem)))
+        });
+        let Some(member) = member else { return self };
+        if let Some((subject, _)) = self.detail.split_once(": new row for relation") {
+            self.detail = format!("{subject}: {member} is not one of its values");
+        }
+        self.at(&format!("/{member}"))
+    }
+
     pub(crate) fn with_status(mut self, status: StatusCode) -> Problem {
         self.status = Some(status);
         self
@@ -235,6 +268,10 @@ impl Problem {
             fault.path = format!("{place}{}", fault.path);
         }
         self
+    }
+
+    pub(crate) fn reason(&self) -> &str {
+        &self.reason
     }
 
     pub(crate) fn code(&self) -> ErrorCode {
@@ -263,7 +300,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         match error {
             Error::Refused { code, reason, message, .. } => {
-                Problem::new(ErrorCode::Refused(code), reason, message)
+                Problem::new(ErrorCode::Refused(code), reason, as_members(&message))
             }
             Error::Invalid { job_type, problems } => Problem::new(
                 ErrorCode::Refused(Code::PayloadInvalid),
@@ -306,6 +343,20 @@ fn is_lock_timeout(error: &Error) -> bool {
     matches!(error, Error::Database { source, .. } if source.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
 }
 
+/// A function names its parameters, which to a caller of the API are members without the `p_` before them.
+fn as_members(message: &str) -> String {
+    let mut text = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find("p_") {
+        let (before, name) = rest.split_at(at);
+        text.push_str(before);
+        let inside = text.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        text.push_str(if inside { "p_" } else { "" });
+        rest = &name[2..];
+    }
+    text + rest
+}
+
 /// NUL and half surrogates, which JSON can say and Postgres cannot keep; numbers beyond all bounds; years before 4713 BC.
 fn is_unstorable(state: &SqlState) -> bool {
     let states = [
@@ -330,5 +381,18 @@ impl IntoResponse for Problem {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_members;
+
+    #[test]
+    fn parameters_are_told_as_members() {
+        assert_eq!(as_members("p_limit must be 1 to 5000"), "limit must be 1 to 5000");
+        assert_eq!(as_members("give p_run_at or p_max_attempts"), "give run_at or max_attempts");
+        assert_eq!(as_members("step_bulk: (p_patch) of p_"), "step_bulk: (patch) of ");
+        assert_eq!(as_members("nothing here"), "nothing here");
     }
 }

@@ -95,8 +95,8 @@ pub(crate) fn routes() -> (Router<Arc<App>>, OpenApi) {
 pub(crate) fn router(app: Arc<App>) -> Router {
     let (routes, document) = routes();
     let limits = ServiceBuilder::new()
-        .layer(CatchPanicLayer::custom(guard::on_panic))
         .layer(from_fn_with_state(app.clone(), guard::watch))
+        .layer(CatchPanicLayer::custom(guard::on_panic))
         .layer(CompressionLayer::new())
         .layer(DefaultBodyLimit::max(app.config.max_body_bytes));
     routes

@@ -4,14 +4,14 @@
 //! one that does not read its answer, or for how many there are.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
-use axum::http::Request;
+use axum::http::{HeaderValue, Request, header};
 use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -30,7 +30,7 @@ use crate::app::App;
 use crate::auth::token::Tokens;
 use crate::config::{CallerLimits, ServerConfig};
 use crate::stall::Unstalled;
-use crate::{router, upkeep};
+use crate::{linger, router, unread, upkeep};
 
 /// How long requests may go on after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -118,7 +118,13 @@ impl Server {
         let address = listener.local_addr().map_err(listen)?;
         let stop = CancellationToken::new();
         self.start_upkeep();
-        let serving = Serving { router: self.router(), limits: self.app.config.callers, stop: stop.clone() };
+        let config = &self.app.config;
+        let serving = Serving {
+            router: self.router(),
+            limits: config.callers,
+            max_body_bytes: config.max_body_bytes,
+            stop: stop.clone(),
+        };
         let task = tokio::spawn(serving.run(listener));
         Ok(ServerHandle { address, app: self.app, stop, task })
     }
@@ -149,6 +155,7 @@ impl ServerHandle {
 struct Serving {
     router: Router,
     limits: CallerLimits,
+    max_body_bytes: usize,
     stop: CancellationToken,
 }
 
@@ -194,31 +201,40 @@ impl Serving {
         let router = self.router;
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
-            answer(router.clone(), request)
+            Box::pin(answer(router.clone(), request, self.max_body_bytes))
         });
         let io = TokioIo::new(Unstalled::new(stream, self.limits.answer));
-        let mut connection = pin!(
-            http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(self.limits.head)
-                .max_buf_size(HEAD)
-                .serve_connection(io, service)
-        );
+        let mut connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.head)
+            .max_buf_size(HEAD)
+            .serve_connection(io, service);
         let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
+            ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
             () = self.stop.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+                Pin::new(&mut connection).graceful_shutdown();
+                poll_fn(|cx| connection.poll_without_shutdown(cx)).await
             }
         };
-        if let Err(error) = ended {
-            tracing::debug!(error = &error as &dyn std::error::Error, %peer, "a connection ended early");
+        if let Err(error) = &ended {
+            tracing::debug!(error = error as &dyn std::error::Error, %peer, "a connection ended early");
+        }
+        // Who was silent for too long is not writing.
+        if !ended.is_err_and(|error| error.is_timeout()) {
+            let stream = connection.into_parts().io.into_inner();
+            self.stop.run_until_cancelled(linger::close(stream, self.limits.body)).await;
         }
     }
 }
 
-async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
-    router.oneshot(request).await
+/// What is left of a body after its answer would be taken for the next request.
+async fn answer(router: Router, request: Request<Incoming>, most: usize) -> Result<Response, Infallible> {
+    let (request, unread) = unread::lend(request);
+    let mut response = router.oneshot(request).await?;
+    if !unread.take_in(most).await {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
 }
 
 async fn check(url: &str) -> Result<(), Error> {

@@ -10,6 +10,9 @@ use super::payload;
 use crate::artifact::ArtifactRef;
 use crate::error::{Code, Error};
 
+/// The most characters of all tags of a job, as JSON.
+const MAX_TAGS: usize = 2000;
+
 /// A job to be made. What is `None` comes from the type's definition.
 #[derive(Clone, Debug)]
 pub struct NewJob {
@@ -218,6 +221,10 @@ impl NewJob {
         if texts.into_iter().flatten().chain(&self.tags).any(|text| text.contains('\0')) {
             return Some(Refusal { code: Code::InvalidArgument, reason: "text_nul".to_owned() });
         }
+        // With their quotes alone they are longer than the database keeps.
+        if self.tags.iter().map(|tag| tag.len() + 2).sum::<usize>() > MAX_TAGS {
+            return Some(Refusal { code: Code::InvalidArgument, reason: "tags_malformed".to_owned() });
+        }
         let malformed = || ArtifactRef::in_payload(&self.payload).err().map(|_| "artifact_malformed");
         let reason = payload::problem(self.payload.get(), payload::MAX_PAYLOAD).or_else(malformed)?;
         Some(Refusal { code: Code::PayloadInvalid, reason: reason.to_owned() })
@@ -250,5 +257,19 @@ impl Refusal {
     pub(crate) fn into_error(self, operation: &'static str, subject: &str) -> Error {
         let message = format!("{subject}: {}", self.reason.replace('_', " "));
         Error::Refused { operation, code: self.code, reason: self.reason, message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_that_the_database_would_refuse_for_their_length_are_not_sent() {
+        let with = |tags: Vec<String>| NewJob { tags, ..NewJob::new("a.b", &()).unwrap() }.problem();
+        assert_eq!(with(vec!["x".repeat(900), "y".repeat(900)]), None);
+        for tags in [vec!["x".repeat(2000)], vec![String::new(); 1001]] {
+            assert_eq!(with(tags).unwrap().reason, "tags_malformed");
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jobforge_core::{Code, Enqueued, Error, NewJob, Refusal, rpc};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -36,6 +37,7 @@ pub(crate) struct Enqueues {
     /// How many may wait for keys at a time.
     patient: Semaphore,
     held: Held,
+    patience: Duration,
 }
 
 impl Enqueues {
@@ -47,6 +49,7 @@ impl Enqueues {
             keyed: Lanes::start(Keyed(db.clone()), lanes, most, config.call_timeout),
             patient: Semaphore::new(PATIENT),
             held: Held::default(),
+            patience: config.call_timeout,
             db,
         }
     }
@@ -65,10 +68,12 @@ impl Enqueues {
         }
     }
 
-    /// Waits for whoever holds the job's key, as long as a call may take.
+    /// Waits for whoever holds the job's key, as long as a call may take: of all that come with the key one in the database,
+    /// the others for their turn.
     async fn wait(&self, tenant: Uuid, job: NewJob) -> Result<Enqueued, Problem> {
-        let Ok(_permit) = self.patient.try_acquire() else { return Err(held_up()) };
-        let _mark = self.held.mark(hashes(tenant, &job));
+        let mark = self.held.mark(hashes(tenant, &job));
+        let turn = async { (mark.turn().await, self.patient.acquire().await) };
+        let Ok(_turn) = timeout(self.patience, turn).await else { return Err(held_up()) };
         let client = self.db.patient(tenant).await?;
         let jobs = [(tenant, job)];
         let answer = client.transact(async |c| rpc::enqueue_grouped(c, &jobs).await).await;

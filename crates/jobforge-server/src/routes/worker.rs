@@ -14,6 +14,7 @@ pub(crate) mod poll;
 pub(crate) mod progress;
 pub(crate) mod register;
 pub(crate) mod release;
+mod sift;
 pub(crate) mod snooze;
 pub(crate) mod stop;
 

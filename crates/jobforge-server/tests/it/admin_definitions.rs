@@ -48,6 +48,9 @@ async fn a_definition_is_made_read_changed_and_its_limits_taken_away() {
 
     let found = world.get(&viewer, NEW).await;
     assert_eq!(tag(&found), made_tag);
+    let same =
+        with_headers(&world, &viewer, (Method::GET, NEW), &[("if-none-match", &made_tag)], &json!({})).await;
+    assert_eq!((same.status.as_u16(), same.bytes.len(), tag(&same)), (304, 0, made_tag.clone()));
     assert_eq!(found.expect(200), made, "who reads sees it as it was made");
 
     let changed =
@@ -207,4 +210,20 @@ async fn a_definition_that_is_switched_off_takes_no_jobs_and_stays_known() {
     assert_eq!(world.get(&operator, &path).await.expect(200)["is_active"], false);
     put(&world, &operator, &path, json!({ "is_active": true })).await.expect(200);
     world.post(&producer, "/jobs", json!({ "type": NOOP })).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_schema_holds_from_the_answer_on() {
+    let world = World::new().await;
+    let (operator, producer) = (world.key(Role::SuperAdmin).await, world.key(Role::Producer).await);
+    let enqueue = async |payload: Value| {
+        world.post(&producer, "/jobs", json!({ "type": "mail.send", "payload": payload })).await
+    };
+    enqueue(json!({})).await.refused(422, "JF002", "unknown_definition");
+    let strict = json!({ "arg_schema": { "type": "object", "required": ["to"] } });
+    put(&world, &operator, NEW, strict).await.expect(200);
+    enqueue(json!({})).await.refused(422, "JF003", "payload_invalid");
+    put(&world, &operator, NEW, json!({ "arg_schema": { "type": "string" } })).await.expect(200);
+    enqueue(json!("a")).await.expect(201);
+    enqueue(json!({ "to": "a" })).await.refused(422, "JF003", "payload_invalid");
 }

@@ -192,3 +192,19 @@ async fn of_one_key_the_newest_hundred_sessions_stay() {
         "credential_invalid",
     );
 }
+
+#[tokio::test]
+async fn the_server_that_revokes_a_key_ends_its_sessions_at_once() {
+    // Nothing is heard here: what is remembered would be believed for ever.
+    let world = World::with(|config| config.credential_memory = FOR_EVER).await;
+    let (admin, key) = (world.key(Role::TenantAdmin).await, world.key(Role::TenantViewer).await);
+    let cookie = begin(&world.router, &key).await;
+    let who = async || Ask::get("/session").header("cookie", &cookie).of(&world.router).await;
+    who().await.expect(200);
+    Ask::new(Method::DELETE, &format!("/admin/keys/{}", key.id))
+        .key(&admin)
+        .of(&world.router)
+        .await
+        .expect(200);
+    who().await.refused(401, "JF101", "credential_invalid");
+}

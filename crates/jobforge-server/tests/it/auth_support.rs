@@ -64,6 +64,11 @@ impl Ask {
         Ask { body: Some(body.to_string()), ..ask }
     }
 
+    /// The same by another method.
+    pub(crate) fn put(self) -> Ask {
+        Ask { method: Method::PUT, ..self }
+    }
+
     pub(crate) fn header(mut self, name: &str, value: &str) -> Ask {
         self.headers.push((name.to_owned(), value.to_owned()));
         self

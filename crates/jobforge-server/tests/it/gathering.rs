@@ -1,10 +1,14 @@
 //! How enqueues are written: together, each on its own, or by a login that may act for one tenant only.
 
-use futures_util::future::join_all;
-use jobforge_core::Role;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use jobforge_core::rpc::enqueue_job;
+use jobforge_core::{NewJob, Role};
 use jobforge_server::ServerConfig;
-use jobforge_testkit::{APP, NOOP, ONLY_A};
+use jobforge_testkit::{APP, NOOP, ONLY_A, TENANT_A};
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::world::World;
 
@@ -64,5 +68,30 @@ async fn a_login_bound_to_one_tenant_enqueues_together_for_it_and_for_no_other()
         } else {
             answer.expect(201);
         }
+    }
+}
+
+#[tokio::test]
+async fn however_many_come_with_a_key_that_is_held_all_get_its_job() {
+    let world = World::new().await;
+    let key = world.key(Role::Producer).await;
+    let mut application = world.db.as_app().await;
+    let held = application.transaction().await.unwrap();
+    let job = NewJob::new(NOOP, &1).unwrap().idempotency_key("one");
+    let first = enqueue_job(&held, TENANT_A, &job).await.unwrap();
+    let body = || json!({ "type": NOOP, "payload": 1, "idempotency_key": "one" });
+    let callers = join_all((0..JOBS).map(|_| world.post(&key, "/jobs", body())));
+    let commit = async {
+        // Time for all of them to come and for whoever is refused to be told: nobody shall be.
+        sleep(Duration::from_secs(1)).await;
+        held.commit().await.unwrap();
+    };
+    let (answers, ()) = join(callers, commit).await;
+    for answer in answers {
+        let job = answer.expect(200);
+        assert_eq!(
+            (job["id"].as_str(), job["existing"].as_bool()),
+            (Some(&*first.id.to_string()), Some(true))
+        );
     }
 }

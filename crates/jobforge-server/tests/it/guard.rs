@@ -1,7 +1,12 @@
 //! What no request may do, whoever sends it.
 
-use jobforge_core::Role;
+use std::sync::Arc;
+
+use jobforge_core::{Role, StoredSecret};
+use jobforge_server::{SealError, SealPlace, Sealer};
 use jobforge_testkit::NOOP;
+use secrecy::SecretString;
+use serde_json::json;
 
 use crate::auth_support::Ask;
 use crate::world::World;
@@ -70,4 +75,27 @@ async fn every_refusals_type_is_a_page() {
     for unknown in ["/errors/JF999", "/errors/..%2FJF001", "/errors/jf101"] {
         get(unknown).await.refused(404, "JF104", "code_unknown");
     }
+}
+
+/// Fails as no sealer should.
+#[derive(Debug)]
+struct Broken;
+
+impl Sealer for Broken {
+    fn seal(&self, _: SealPlace<'_>, _: &SecretString) -> Result<StoredSecret, SealError> {
+        panic!("a sealer that breaks");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_fails_its_own_request_and_is_told_by_its_name() {
+    let world = World::with(|config| config.sealer = Some(Arc::new(Broken))).await;
+    let admin = world.key(Role::TenantAdmin).await;
+    let body = json!({ "secrets": { "token": { "value": "s" } } });
+    let ask = Ask::post("/admin/connectors/shop", &body).put().key(&admin).header("x-request-id", "order-7");
+    let answer = ask.of(&world.router).await;
+    assert_eq!(answer.headers["x-request-id"], "order-7");
+    let refusal = answer.refused(500, "JF107", "internal");
+    assert!(!refusal.to_string().contains("breaks"), "{refusal}");
+    world.get(&admin, "/jobs").await.expect(200);
 }

@@ -133,6 +133,48 @@ async fn a_huge_body_is_refused() {
     site.goes_on().await;
 }
 
+/// Most callers write all of their body before they read: what they are told must wait for them.
+#[tokio::test]
+async fn a_caller_that_writes_all_before_it_reads_is_told_why_it_is_refused() {
+    let site = Site::new(limits()).await;
+    let producer = site.world.key(Role::Producer).await;
+    let nobody = Key { text: "jf_nobody".to_owned(), ..producer.clone() };
+    let body = " ".repeat(10 << 20);
+    for (key, status, reason) in [(&producer, 413, "body_too_large"), (&nobody, 401, "credential_invalid")] {
+        let request = enqueue(key, &format!("content-length: {}", body.len()), &body);
+        refused(&site.exchange(request.as_bytes()).await, status, reason);
+    }
+    site.goes_on().await;
+}
+
+/// A refusal that needs no body leaves a connection that goes on, or says that it ends.
+#[tokio::test]
+async fn a_kept_connection_outlives_a_refusal() {
+    let site = Site::new(limits()).await;
+    let nobody = Key { text: "jf_nobody".to_owned(), ..site.world.key(Role::Producer).await };
+    let keep = |headers: &str| enqueue(&nobody, headers, "").replace("connection: close\r\n", "");
+    for (headers, body) in [
+        ("content-length: 9", "{\"a\": 12}"),
+        ("transfer-encoding: chunked", "9\r\n{\"a\": 12}\r\n0\r\n\r\n"),
+    ] {
+        let mut stream = site.connect().await;
+        stream.write_all(keep(headers).as_bytes()).await.unwrap();
+        // The head is refused before the body is there.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        stream.write_all(body.as_bytes()).await.unwrap();
+        stream.write_all(HEALTH.as_bytes()).await.unwrap();
+        let answers = rest(&mut stream).await;
+        refused(&answers, 401, "credential_invalid");
+        assert!(answers.contains("HTTP/1.1 200 OK"), "{answers}");
+    }
+    for head in ["content-length: 9", "content-length: 9999999", "content-length: 9\r\nexpect: 100-continue"]
+    {
+        let answer = site.exchange(keep(head).as_bytes()).await;
+        refused(&answer, 401, "credential_invalid");
+        assert!(answer.contains("connection: close"), "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn a_body_that_is_not_as_long_as_it_says_makes_no_job() {
     let site = Site::new(limits()).await;

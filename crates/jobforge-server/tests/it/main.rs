@@ -12,6 +12,7 @@ mod auth_bootstrap;
 mod auth_sessions;
 mod auth_support;
 mod auth_tokens;
+mod bodies;
 mod bounds;
 mod bounds_crowd;
 mod gathering;

@@ -119,20 +119,21 @@ async fn batches_have_a_verdict_for_each_row_and_a_bad_row_harms_no_other() {
     assert_eq!(verdicts(&agent.post("/worker/jobs/complete", body).await.expect(200)), ["already"]);
 
     let rows = json!([
+        { "id": held[3].id(), "fence": 1, "retry_after_seconds": -1 },
         { "id": held[1].id(), "fence": 1, "class": "permanent", "error": "no such address" },
         { "id": held[2].id(), "fence": 1, "class": "retryable", "error": "later\u{0}", "retry_after_seconds": 90.5 },
         { "id": held[2].id(), "fence": 7 },
     ]);
     let answer =
         agent.post("/worker/jobs/fail", json!({ "lease_id": lease, "jobs": rows })).await.expect(200);
-    assert_eq!(verdicts(&answer), ["done", "done", "stale"]);
+    assert_eq!(verdicts(&answer), ["invalid", "done", "done", "stale"]);
     assert_eq!(
-        (&answer["jobs"][0]["status"], &answer["jobs"][0]["run_at"]),
+        (&answer["jobs"][1]["status"], &answer["jobs"][1]["run_at"]),
         (&json!("failed"), &json!(null))
     );
-    assert_eq!(answer["jobs"][1]["status"], "queued");
-    assert!(answer["jobs"][1]["run_at"].is_string());
-    assert_eq!(answer["jobs"][2]["status"], json!(null));
+    assert_eq!(answer["jobs"][2]["status"], "queued");
+    assert!(answer["jobs"][2]["run_at"].is_string());
+    assert_eq!(answer["jobs"][3]["status"], json!(null));
 
     let rows = json!([held[3].row(), held[0].row()]);
     let answer =

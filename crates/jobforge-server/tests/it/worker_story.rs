@@ -1,7 +1,7 @@
 //! The whole life of work over HTTP, as a program in any language would live it.
 
-use jobforge_core::{Role, rpc};
-use jobforge_testkit::TENANT_A;
+use jobforge_core::{NewJob, Role, rpc};
+use jobforge_testkit::{NOOP, TENANT_A};
 use serde_json::{Value, json};
 
 use crate::worker_agent::{Agent, Held, enqueue, jobs, status};
@@ -118,4 +118,43 @@ fn reports() -> Vec<(&'static str, Value)> {
         ("log", json!({ "lines": [{ "level": "info", "message": "m" }] })),
         ("exit", json!({ "pid": 1 })),
     ]
+}
+
+/// By SQL a job comes in unchecked; over HTTP nobody but the server knows its schema.
+#[tokio::test]
+async fn a_job_that_does_not_fit_its_schema_never_reaches_a_worker() {
+    let world = World::new().await;
+    let ids = enqueue(&world, TENANT_A, 3).await;
+    let operator = world.key(Role::SuperAdmin).await;
+    let schema = json!({ "arg_schema": { "properties": { "n": { "enum": [1] } } } });
+    crate::admin::put(&world, &operator, &format!("/admin/jobs/definitions/{NOOP}"), schema)
+        .await
+        .expect(200);
+
+    let agent = Agent::of_a(&world).await;
+    let held = agent.claim(3).await;
+    assert_eq!(held.iter().map(Held::id).collect::<Vec<_>>(), [&ids[1]]);
+    let viewer = world.key(Role::TenantViewer).await;
+    for id in [&ids[0], &ids[2]] {
+        let job = world.get(&viewer, &format!("/jobs/{id}")).await.expect(200);
+        assert_eq!((&job["status"], &job["attempt"]), (&json!("failed"), &json!(1)));
+        let error = job["error"].as_str().unwrap();
+        assert!(error.starts_with("JF003 the payload does not fit its schema: /n"), "{error}");
+    }
+    agent.report("complete", &held[0], json!({})).await.expect(200);
+
+    // A lease on which nothing is left is not there any more: its id can be chosen again.
+    let lease = json!({ "new_lease_id": uuid::Uuid::new_v4() });
+    enqueue_raw(&world, 0).await;
+    let none = agent.try_claim(1, lease.clone()).await.expect(200);
+    assert_eq!((&none["jobs"], &none["lease_id"]), (&json!([]), &Value::Null));
+    enqueue_raw(&world, 1).await;
+    let claim = agent.try_claim(1, lease.clone()).await.expect(200);
+    assert_eq!((jobs(&claim).len(), &claim["lease_id"]), (1, &lease["new_lease_id"]));
+}
+
+/// Enqueues as a program does that calls the function itself.
+async fn enqueue_raw(world: &World, n: u8) {
+    let job = NewJob::new(NOOP, &json!({ "n": n })).unwrap();
+    rpc::enqueue_job(&world.db.as_tenant_a().await, TENANT_A, &job).await.unwrap();
 }

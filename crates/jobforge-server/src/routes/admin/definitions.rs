@@ -16,14 +16,46 @@ use crate::auth::{Super, System};
 use crate::change::operate;
 use crate::problem::{ErrorCode, Problem};
 
+/// What can be wrong with one.
+const MEMBERS: [&str; 17] = [
+    "key",
+    "queue",
+    "priority",
+    "timeout_seconds",
+    "max_attempts",
+    "max_deaths",
+    "retry_base_ms",
+    "retry_factor",
+    "retry_cap_ms",
+    "retry_jitter",
+    "retention",
+    "dead_retention",
+    "max_in_flight",
+    "max_in_flight_per_key",
+    "rate_per_second",
+    "rate_burst",
+    "redact",
+];
+
 /// Writes a definition down and tells what it is now.
 async fn save(
     app: &App,
     caller: &System<Super>,
     definition: &Definition,
 ) -> Result<ListedDefinition, Problem> {
-    operate(app, &caller.actor, async |c| rpc::upsert_definition(c, definition).await).await?;
+    let saved = operate(app, &caller.actor, async |c| rpc::upsert_definition(c, definition).await).await;
+    saved.map_err(at_its_place)?;
+    app.rules.forget(&definition.key);
     look(app, &definition.key).await
+}
+
+/// The place that a refusal speaks of.
+fn at_its_place(problem: Problem) -> Problem {
+    match problem.reason() {
+        "preset_unknown" => problem.at("/retry_preset"),
+        "definition_out_of_range" => problem.at_constraint(&MEMBERS),
+        _ => problem.at_member(&MEMBERS),
+    }
 }
 
 /// The definition of this key.

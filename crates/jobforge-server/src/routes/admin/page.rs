@@ -12,9 +12,9 @@ use crate::problem::Problem;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageParams {
-    /// The most entries, 1 to 1000.
+    /// The most entries, 1 to 10000.
     #[serde(default = "usual_limit")]
-    #[param(minimum = 1, maximum = 1000, default = 100)]
+    #[param(minimum = 1, maximum = 10000, default = 100)]
     pub(super) limit: i32,
     /// Where the page before ended.
     cursor: Option<String>,
@@ -25,9 +25,9 @@ pub(crate) struct PageParams {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LimitParams {
-    /// The most entries, 1 to 1000.
+    /// The most entries, 1 to 10000.
     #[serde(default = "usual_limit")]
-    #[param(minimum = 1, maximum = 1000, default = 100)]
+    #[param(minimum = 1, maximum = 10000, default = 100)]
     pub(super) limit: i32,
 }
 

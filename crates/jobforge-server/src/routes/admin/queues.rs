@@ -19,7 +19,7 @@ use crate::problem::Problem;
 pub(crate) struct QueueParams {
     /// About how many live jobs are counted; of more, depths are estimated.
     #[serde(default = "usual_limit")]
-    #[param(minimum = 1, default = 100_000)]
+    #[param(minimum = 1, maximum = 1_000_000, default = 100_000)]
     limit: i32,
 }
 

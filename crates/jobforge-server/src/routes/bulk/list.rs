@@ -45,7 +45,7 @@ pub(super) fn next_cursor<T>(page: &[T], limit: i32, id: impl Fn(&T) -> Uuid) ->
 pub(crate) struct BulkPage {
     /// The operations, the latest first.
     operations: Vec<Bulk>,
-    /// How to get the next page; absent on the last.
+    /// How to get the next page, if there may be one.
     next_cursor: Option<String>,
 }
 

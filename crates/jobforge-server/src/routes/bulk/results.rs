@@ -20,7 +20,7 @@ use crate::problem::Problem;
 pub(crate) struct BulkResults {
     /// What became of each job, in the order of their ids.
     results: Vec<BulkResult>,
-    /// How to get the next page; absent on the last.
+    /// How to get the next page, if there may be one.
     next_cursor: Option<String>,
 }
 

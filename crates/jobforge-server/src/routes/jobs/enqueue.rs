@@ -1,25 +1,46 @@
 //! Enqueue one job, or many.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::future::try_join_all;
 use jiff::Timestamp;
-use jobforge_core::{Enqueued, NewJob, Payload, rpc};
+use jobforge_core::{Code, Enqueued, NewJob, Payload, rpc};
 use serde::{Deserialize, Serialize};
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::app::App;
 use crate::auth::{Enqueue, Tenant};
-use crate::extract::{Answer, Json, read_json};
+use crate::extract::{Answer, Json, is_array, read_json, read_rows};
 use crate::gather::refused;
 use crate::openapi::ROOT;
-use crate::problem::{Problem, ProblemBody};
+use crate::problem::{ErrorCode, Problem, ProblemBody};
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The most jobs of an array; the database takes no more.
+const MOST_ROWS: usize = 10_000;
+/// The members that a reason may begin with.
+const MEMBERS: [&str; 14] = [
+    "payload",
+    "queue",
+    "priority",
+    "run_at",
+    "idempotency_key",
+    "dedupe_key",
+    "concurrency_key",
+    "id",
+    "max_attempts",
+    "correlation_id",
+    "traceparent",
+    "tags",
+    "source_ref",
+    "source",
+];
 
 /// A job to be made. What is left out comes from its definition.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -123,6 +144,16 @@ pub(crate) enum OneOfMany {
     },
 }
 
+/// The job that was there, or what became of many.
+#[derive(ToSchema)]
+#[schema(as = EnqueueAnswer)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes the answer, which is written as the one or the other")]
+pub(crate) enum Told {
+    One(TakenIn),
+    Many(ManyTakenIn),
+}
+
 /// Enqueue a job, or many. Answered when they are durable. An array is answered with 200 and a verdict for each of its
 /// jobs: a bad one takes none of the others along.
 #[utoipa::path(
@@ -130,7 +161,7 @@ pub(crate) enum OneOfMany {
     params(("Idempotency-Key" = Option<String>, Header, description = "As idempotency_key; for one job only")),
     responses(
         (status = 201, body = TakenIn, description = "Enqueued", headers(("Location" = String, description = "The job"))),
-        (status = 200, body = ManyTakenIn, description = "A key named a job that was there, or many were enqueued"),
+        (status = 200, body = Told, description = "A key named a job that was there, or many were enqueued"),
     )
 )]
 pub(crate) async fn enqueue(
@@ -139,44 +170,110 @@ pub(crate) async fn enqueue(
     headers: HeaderMap,
     Json(body): Json,
 ) -> Result<Response, Problem> {
-    if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        let inputs: Vec<JobInput> = read_json(&body)?;
-        return many(&app, tenant.id, inputs, &headers).await;
+    if is_array(&body) {
+        return many(&app, tenant.id, &read_rows(&body)?, &headers).await;
     }
     let job = read_json::<JobInput>(&body)?.with_headers(&headers)?.job();
     app.rules.check(&app.db, &job).await?;
-    let job_type = job.job_type.clone();
-    let done = app.enqueues.put(tenant.id, job).await?;
+    let asked = Asked::of(&job);
+    let done = app.enqueues.put(tenant.id, job).await.map_err(at_its_place)?;
     let status = if done.existing { StatusCode::OK } else { StatusCode::CREATED };
     let location = HeaderValue::from_str(&format!("{ROOT}/jobs/{}", done.id)).ok();
-    let taken = TakenIn::new(tenant.id, job_type, done);
+    let mut told = tell(&app, tenant.id, vec![(asked, done)]).await?;
+    let taken = told.pop().ok_or_else(|| Problem::unavailable("the enqueue got no answer"))?;
     let mut response = (status, Answer(taken)).into_response();
     response.headers_mut().extend(location.map(|location| (header::LOCATION, location)));
     Ok(response)
 }
 
-async fn many(
-    app: &App,
-    tenant: Uuid,
-    inputs: Vec<JobInput>,
-    headers: &HeaderMap,
-) -> Result<Response, Problem> {
+async fn many(app: &App, tenant: Uuid, rows: &[&RawValue], headers: &HeaderMap) -> Result<Response, Problem> {
     if headers.contains_key(IDEMPOTENCY_KEY) {
         let detail = "the header Idempotency-Key names one job; give each of many its idempotency_key";
         return Err(Problem::malformed("idempotency_key_of_many", detail));
     }
-    let jobs: Vec<NewJob> = inputs.into_iter().map(JobInput::job).collect();
-    let problems = app.rules.checked(&app.db, &jobs).await?;
-    let sound = jobs.iter().zip(&problems).filter(|(_, problem)| problem.is_none());
-    let sound: Vec<(Uuid, NewJob)> = sound.map(|(job, _)| (tenant, job.clone())).collect();
-    let mut done = write(app, &sound).await?.into_iter();
-    let mut answer = ManyTakenIn { enqueued: 0, refused: 0, jobs: Vec::with_capacity(jobs.len()) };
-    for (at, (job, problem)) in jobs.into_iter().zip(problems).enumerate() {
-        let missing = || Err(Problem::unavailable("a job got no answer"));
-        let verdict = problem.map_or_else(|| done.next().unwrap_or_else(missing), Err);
-        answer.add(tenant, job.job_type, verdict.map_err(|problem| problem.under(&format!("/{at}"))));
+    if rows.len() > MOST_ROWS {
+        let detail = format!("an array has at most {MOST_ROWS} jobs");
+        return Err(Problem::new(ErrorCode::Refused(Code::InvalidArgument), "batch_size", detail));
+    }
+    let mut refusals: Vec<Option<Problem>> = Vec::with_capacity(rows.len());
+    let mut jobs: Vec<(usize, NewJob)> = Vec::with_capacity(rows.len());
+    for (at, row) in rows.iter().enumerate() {
+        let read = read_json::<JobInput>(row.get().as_bytes());
+        refusals.push(read.map(|input| jobs.push((at, input.job()))).err());
+    }
+    let payloads = jobs.iter().map(|(_, job)| (job.job_type.as_str(), &*job.payload));
+    let misfits = app.rules.checked(&app.db, payloads).await?;
+    let mut sound: Vec<(Uuid, NewJob)> = Vec::with_capacity(jobs.len());
+    for ((at, job), misfit) in jobs.into_iter().zip(misfits) {
+        match misfit {
+            Some(_) => refusals[at] = misfit,
+            None => sound.push((tenant, job)),
+        }
+    }
+    let done = write(app, &sound).await?;
+    let asked = sound.iter().map(|(_, job)| Asked::of(job));
+    let mut taken = Vec::with_capacity(sound.len());
+    let mut verdicts = Vec::with_capacity(sound.len());
+    for (asked, done) in asked.zip(done) {
+        verdicts.push(done.map(|done| taken.push((asked, done))).err().map(at_its_place));
+    }
+    let mut taken = tell(app, tenant, taken).await?.into_iter();
+    let mut verdicts = verdicts.into_iter();
+    let mut answer = ManyTakenIn { enqueued: 0, refused: 0, jobs: Vec::with_capacity(rows.len()) };
+    for (at, refusal) in refusals.into_iter().enumerate() {
+        match refusal.or_else(|| verdicts.next().flatten()) {
+            Some(problem) => answer.refuse(&problem.under(&format!("/{at}"))),
+            None => answer.take(taken.next()),
+        }
     }
     Ok(Answer(answer).into_response())
+}
+
+/// What of a job's request its answer needs.
+struct Asked {
+    job_type: String,
+    /// A key that holds across types: the job that it names may be of another.
+    by_any_type: bool,
+}
+
+impl Asked {
+    fn of(job: &NewJob) -> Asked {
+        Asked { job_type: job.job_type.clone(), by_any_type: job.dedupe_key.is_some() || job.id.is_some() }
+    }
+}
+
+/// The jobs as they are told, those that were there already with the type that they are of.
+async fn tell(app: &App, tenant: Uuid, done: Vec<(Asked, Enqueued)>) -> Result<Vec<TakenIn>, Problem> {
+    let unsure = |(asked, done): &(Asked, Enqueued)| done.existing && asked.by_any_type;
+    let mut types = HashMap::new();
+    if done.iter().any(unsure) {
+        let client = app.db.tenant().await?;
+        let found = client.attempt(async |c| {
+            let unsure = done.iter().filter(|row| unsure(row));
+            try_join_all(unsure.map(|(_, done)| rpc::get_job(c, tenant, done.id))).await
+        });
+        // One that was dropped since is told as it was asked for.
+        let found = match found.await {
+            Err(error) if error.code() == Some(Code::NotFound) => Vec::new(),
+            found => found?,
+        };
+        types.extend(found.into_iter().map(|job| (job.id, job.job_type)));
+    }
+    let told = |(asked, done): (Asked, Enqueued)| {
+        let job_type = types.get(&done.id).cloned().unwrap_or(asked.job_type);
+        TakenIn::new(tenant, job_type, done)
+    };
+    Ok(done.into_iter().map(told).collect())
+}
+
+/// The place that a reason speaks of.
+fn at_its_place(problem: Problem) -> Problem {
+    match problem.reason() {
+        "unknown_definition" | "definition_inactive" => problem.at("/type"),
+        "key_reused_with_other_payload" => problem.at("/idempotency_key"),
+        "number_too_long" => problem.at("/payload"),
+        _ => problem.at_member(&MEMBERS),
+    }
 }
 
 /// All in one transaction. Jobs with keys may wait for somebody else's transaction: on a connection of their own.
@@ -192,17 +289,19 @@ async fn write(app: &App, jobs: &[(Uuid, NewJob)]) -> Result<Vec<Result<Enqueued
 }
 
 impl ManyTakenIn {
-    fn add(&mut self, tenant: Uuid, job_type: String, verdict: Result<Enqueued, Problem>) {
-        match verdict {
-            Ok(done) => {
+    fn take(&mut self, taken: Option<TakenIn>) {
+        match taken {
+            Some(taken) => {
                 self.enqueued += 1;
-                self.jobs.push(OneOfMany::Taken(TakenIn::new(tenant, job_type, done)));
+                self.jobs.push(OneOfMany::Taken(taken));
             }
-            Err(problem) => {
-                self.refused += 1;
-                self.jobs.push(OneOfMany::Refused { error: problem.body() });
-            }
+            None => self.refuse(&Problem::unavailable("a job got no answer")),
         }
+    }
+
+    fn refuse(&mut self, problem: &Problem) {
+        self.refused += 1;
+        self.jobs.push(OneOfMany::Refused { error: problem.body() });
     }
 }
 

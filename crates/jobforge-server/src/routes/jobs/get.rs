@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::auth::{Look, Tenant};
+use crate::etag;
 use crate::extract::{Answer, Place};
 use crate::problem::Problem;
 
@@ -57,9 +58,9 @@ pub(crate) async fn get(
 ) -> Result<Response, Problem> {
     let client = app.db.tenant().await?;
     let job = FullJob::new(tenant.id, client.call(async |c| rpc::get_job(c, tenant.id, id).await).await?);
-    let tag = serde_json::to_vec(&job).ok().map(|text| etag(&text));
+    let tag = serde_json::to_vec(&job).ok().map(|text| digest(&text));
     let mut response = match &tag {
-        Some(tag) if is_known(&headers, tag) => StatusCode::NOT_MODIFIED.into_response(),
+        Some(tag) if etag::is_known(&headers, tag) => StatusCode::NOT_MODIFIED.into_response(),
         _ => Answer(job).into_response(),
     };
     let tag = tag.and_then(|tag| HeaderValue::from_str(&format!("W/\"{tag}\"")).ok());
@@ -67,16 +68,6 @@ pub(crate) async fn get(
     Ok(response)
 }
 
-fn etag(text: &[u8]) -> String {
+fn digest(text: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(&Sha256::digest(text)[..TAG])
-}
-
-/// Whether the caller has this state: compared weakly, because an answer may be compressed on its way.
-fn is_known(headers: &HeaderMap, tag: &str) -> bool {
-    let given = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    given.flat_map(|value| value.split(',')).map(str::trim).any(|known| {
-        known == "*"
-            || known.strip_prefix("W/").unwrap_or(known).strip_prefix('"').and_then(|t| t.strip_suffix('"'))
-                == Some(tag)
-    })
 }

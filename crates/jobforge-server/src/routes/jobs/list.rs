@@ -56,11 +56,22 @@ pub(crate) struct ListParams {
 /// Where a page ended, and how many jobs are still to be passed by.
 type End = (Uuid, usize);
 
+/// A job of a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ListedJob {
+    /// Whose it is.
+    tenant_id: Uuid,
+    /// When it was enqueued.
+    queued_at: Timestamp,
+    #[serde(flatten)]
+    job: JobSummary,
+}
+
 /// A page of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobPage {
     /// The jobs, newest first.
-    jobs: Vec<JobSummary>,
+    jobs: Vec<ListedJob>,
     /// How to get the next page; absent on the last.
     next_cursor: Option<String>,
     /// Whether the filter looked as far as it was asked to. If not, its time was over: go on with the cursor.
@@ -89,7 +100,9 @@ pub(crate) async fn list(
     };
     let (walk, end, complete) = client.call(walked).await?;
     let next_cursor = end.map(|id| cursor::write::<End>(&(id, walk.to_skip)));
-    Ok(Answer(JobPage { jobs: walk.jobs, next_cursor, complete }))
+    let listed = |job: JobSummary| ListedJob { tenant_id: tenant.id, queued_at: job.created_at, job };
+    let jobs = walk.jobs.into_iter().map(listed).collect();
+    Ok(Answer(JobPage { jobs, next_cursor, complete }))
 }
 
 /// A walk to an offset and over the page behind it, by pages of the database.

@@ -91,7 +91,7 @@ pub(crate) struct FailedAnswer {
     tenant_id: Uuid,
     /// The job.
     id: Uuid,
-    /// `done`, `already`, `stale` or `unknown`.
+    /// `done`, `already`, `stale`, `unknown`; `invalid`: `retry_after_seconds` is not 0 to a year.
     verdict: Verdict,
     /// The job's new status, if the report was taken: `queued` to be tried again, `failed`, `dead` or `canceled`.
     status: Option<String>,
@@ -119,18 +119,25 @@ pub(crate) async fn fail_jobs(
     Body(body): Body<FailBody>,
 ) -> Result<Answer<FailedAnswers>, Problem> {
     require_rows(body.jobs.len())?;
-    let rows = body.jobs.into_iter().map(|job| job.failure(&caller)).collect::<Result<Vec<_>, Problem>>()?;
-    let jobs: Vec<JobRef> = rows.iter().map(|row| row.job).collect();
+    let mut jobs: Vec<(JobRef, bool)> = Vec::with_capacity(body.jobs.len());
+    let mut rows = Vec::with_capacity(body.jobs.len());
+    for job in body.jobs {
+        let held = job.held(&caller)?;
+        let row = job.failure(held);
+        jobs.push((held, row.is_ok()));
+        rows.extend(row);
+    }
     let report = Report { bound: caller.bound(), lease: body.lease_id, ends: End::Badly(rows) };
-    let answers = app.reports.put(report).await?;
-    let told = |(job, answer): (JobRef, Failed)| FailedAnswer {
-        tenant_id: job.tenant_id,
-        id: job.id,
-        verdict: answer.verdict,
-        status: answer.status,
-        run_at: answer.run_at,
-    };
-    Ok(Answer(FailedAnswers { jobs: jobs.into_iter().zip(answers).map(told).collect() }))
+    let mut answers = app.reports.put(report).await?.into_iter();
+    let invalid = Failed { verdict: Verdict::Invalid, status: None, run_at: None };
+    let mut told = Vec::with_capacity(jobs.len());
+    for (JobRef { tenant_id, id, .. }, sound) in jobs {
+        let answer = if sound { answers.next() } else { Some(invalid.clone()) };
+        let answer = answer.ok_or_else(|| Problem::unavailable("a report got no answer"))?;
+        let Failed { verdict, status, run_at } = answer;
+        told.push(FailedAnswer { tenant_id, id, verdict, status, run_at });
+    }
+    Ok(Answer(FailedAnswers { jobs: told }))
 }
 
 /// Report that an attempt did not end well. The database decides what becomes of the job: tried again, failed, dead or
@@ -143,7 +150,9 @@ pub(crate) async fn fail_job(
     Body(body): Body<FailJobBody>,
 ) -> Result<Answer<Failed>, Problem> {
     let lease = body.lease_id;
-    let ends = End::Badly(vec![body.of(id).failure(&caller)?]);
+    let job = body.of(id);
+    let held = job.held(&caller)?;
+    let ends = End::Badly(vec![job.failure(held)?]);
     let mut answers = app.reports.put(Report { bound: caller.bound(), lease, ends }).await?;
     match answers.pop() {
         Some(answer) => taken(answer.verdict, id).map(|_| Answer(answer)),
@@ -169,13 +178,17 @@ impl FailJobBody {
 }
 
 impl FailedJob {
-    fn failure(self, caller: &System<Work>) -> Result<Failure, Problem> {
+    fn held(&self, caller: &System<Work>) -> Result<JobRef, Problem> {
+        caller.held(HeldJob { tenant_id: self.tenant_id, id: self.id, fence: self.fence })
+    }
+
+    fn failure(self, job: JobRef) -> Result<Failure, Problem> {
         let end = match self.class {
             Class::Canceled => AttemptEnd::Canceled,
             Class::Retryable | Class::Permanent => AttemptEnd::Failed,
         };
         Ok(Failure {
-            job: caller.held(HeldJob { tenant_id: self.tenant_id, id: self.id, fence: self.fence })?,
+            job,
             class: self.class,
             error: self.error,
             retry_after: self.retry_after_seconds.map(|time| seconds("retry_after", time)).transpose()?,

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
+use super::sift::sift;
 use crate::app::App;
 use crate::problem::{ErrorCode, Problem};
 
@@ -100,12 +101,18 @@ impl Ask {
             window: self.window,
             cursor: &self.cursor,
         };
-        let claimed = client
+        let mut claimed = client
             .attempt(async |c| rpc::bound_to(c, self.bound, rpc::claim_jobs(c, &request)).await)
             .await
             .map_err(refusal)?;
         self.cursor.advance(&claimed);
-        Ok(claimed)
+        match sift(app, self, &mut claimed).await {
+            Ok(()) => Ok(claimed),
+            Err(problem) => {
+                self.give_back(app, &claimed).await;
+                Err(problem)
+            }
+        }
     }
 
     /// Says that this worker sleeps: from now on an enqueue for it notifies.

@@ -62,6 +62,9 @@ pub(crate) async fn register(
 ) -> Result<Answer<RegisteredWorker>, Problem> {
     let worker_id = body.worker_id.unwrap_or_else(|| Uuid::new_v4().to_string());
     require_names([&body.host, &body.version].into_iter().chain(&body.queues).chain(&body.types))?;
+    if body.metadata.as_ref().is_some_and(|metadata| !metadata.get().starts_with('{')) {
+        return Err(Problem::malformed("metadata_malformed", "metadata is a JSON object").at("/metadata"));
+    }
     let worker = Registration {
         worker_id: caller.worker_id(&worker_id)?,
         host: body.host,

@@ -1,10 +1,12 @@
 //! A definition's version: the time of its last change, as an ETag.
 
+use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use jobforge_core::{Code, Expected, ListedDefinition};
 
+use crate::etag;
 use crate::extract::Answer;
 use crate::problem::{ErrorCode, Problem};
 
@@ -40,6 +42,18 @@ pub(super) fn answer(status: StatusCode, definition: ListedDefinition) -> Respon
     let tag = HeaderValue::from_str(&write(definition.updated_at)).ok();
     let mut response = (status, Answer(definition)).into_response();
     response.headers_mut().extend(tag.map(|tag| (header::ETAG, tag)));
+    response
+}
+
+/// The same, or 304 where the caller has this version.
+pub(super) fn unless_known(headers: &HeaderMap, definition: ListedDefinition) -> Response {
+    let known = etag::is_known(headers, write(definition.updated_at).trim_matches('"'));
+    let mut response = answer(StatusCode::OK, definition);
+    if known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        *response.body_mut() = Body::empty();
+        response.headers_mut().remove(header::CONTENT_TYPE);
+    }
     response
 }
 

@@ -38,11 +38,11 @@ pub(crate) struct KeyInput {
 /// A key that was made.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MadeKey {
-    /// The key itself: nobody can tell it again.
+    /// The whole key: shown here and never again.
     #[schema(example = "jf_4x7kq2m9c3ab_…")]
-    secret_key: String,
-    /// What is known of it.
-    key: ApiKey,
+    key: String,
+    #[serde(flatten)]
+    known: ApiKey,
 }
 
 /// Make an API key.
@@ -63,8 +63,8 @@ pub(crate) async fn create(
         author: Some(caller.actor.credential.clone()),
         only_first: false,
     };
-    let key = operate(&app, &caller.actor, async |c| rpc::create_api_key(c, &new).await).await?;
-    let made = MadeKey { secret_key: text.expose().to_owned(), key };
+    let known = operate(&app, &caller.actor, async |c| rpc::create_api_key(c, &new).await).await?;
+    let made = MadeKey { key: text.expose().to_owned(), known };
     let mut response = (StatusCode::CREATED, Answer(made)).into_response();
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)

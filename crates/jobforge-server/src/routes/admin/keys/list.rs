@@ -23,9 +23,9 @@ use crate::routes::admin::tenants::unknown;
 pub(crate) struct KeyParams {
     /// Only this tenant's; an administrator sees no others anyway.
     tenant_id: Option<Uuid>,
-    /// The most keys, 1 to 1000.
+    /// The most keys, 1 to 10000.
     #[serde(default = "page::usual_limit")]
-    #[param(minimum = 1, maximum = 1000, default = 100)]
+    #[param(minimum = 1, maximum = 10000, default = 100)]
     limit: i32,
     /// Where the page before ended.
     cursor: Option<String>,

@@ -22,7 +22,7 @@ pub(crate) struct RevokedKey {
     revoked: bool,
 }
 
-/// Revoke an API key: this server refuses it at once, others within seconds.
+/// Revoke an API key and end its sessions: this server refuses it at once, others within seconds.
 #[utoipa::path(delete, path = "/admin/keys/{id}", operation_id = "revoke_key", tag = "keys",
     params(("id" = String, Path, description = "The 12 characters after jf_")), responses((status = 200, body = RevokedKey)))]
 pub(crate) async fn revoke(
@@ -35,5 +35,6 @@ pub(crate) async fn revoke(
     })
     .await?;
     app.keys.forget(&id);
+    app.sessions.forget(&id);
     Ok(Answer(RevokedKey { id, revoked }))
 }

@@ -16,6 +16,18 @@ use crate::extract::{Answer, Body, Place};
 use crate::problem::Problem;
 use crate::routes::admin::change::{self, Change, given};
 
+/// What can be wrong with one.
+const MEMBERS: [&str; 8] = [
+    "name",
+    "weight",
+    "max_pending",
+    "max_in_flight",
+    "rate_per_second",
+    "rate_burst",
+    "retention",
+    "time_zone",
+];
+
 /// A tenant. What is left out stays as it is, or takes the default when the tenant is new; null takes a limit away.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -61,7 +73,11 @@ pub(crate) async fn upsert(
     Body(input): Body<TenantInput>,
 ) -> Result<Answer<ListedTenant>, Problem> {
     let tenant = input.tenant(id)?;
-    operate(&app, &caller.actor, async |c| rpc::upsert_tenant(c, &tenant).await).await?;
+    let changed = operate(&app, &caller.actor, async |c| rpc::upsert_tenant(c, &tenant).await).await;
+    changed.map_err(|problem| match problem.reason() {
+        "tenant_out_of_range" => problem.at_constraint(&MEMBERS),
+        _ => problem.at_member(&MEMBERS),
+    })?;
     look(&app, id).await.map(Answer)
 }
 
