@@ -5,7 +5,7 @@ create or replace function jobforge.enqueue_gathered(
   p_tenant_ids uuid[], p_types text[], p_payloads jsonb[], p_queues text[] default null, p_priorities integer[] default null,
   p_run_ats timestamptz[] default null, p_max_attempts integer[] default null, p_correlation_ids text[] default null,
   p_traceparents text[] default null, p_tags jsonb[] default null, p_sources text[] default null,
-  p_source_refs text[] default null, p_concurrency_keys text[] default null)
+  p_source_refs text[] default null, p_concurrency_keys text[] default null, p_created_bys text[] default null)
 returns table (at integer, id uuid, run_at timestamptz, error_code text, error_reason text)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -28,7 +28,7 @@ begin
   perform jobforge.require_columns(cardinality(p_types), cardinality(p_tenant_ids), cardinality(p_payloads),
     cardinality(p_queues), cardinality(p_priorities), cardinality(p_run_ats), cardinality(p_max_attempts),
     cardinality(p_correlation_ids), cardinality(p_traceparents), cardinality(p_tags), cardinality(p_sources),
-    cardinality(p_source_refs), cardinality(p_concurrency_keys));
+    cardinality(p_source_refs), cardinality(p_concurrency_keys), cardinality(p_created_bys));
 
   return query
   with owners as materialized (
@@ -41,6 +41,7 @@ begin
       case
         when o.id is null then 'JF007:tenant_unknown'
         when c.problem is not null then c.problem
+        when length(p_created_bys[c.at]) > 255 then 'JF001:created_by_length'
         when row_number() over (partition by o.id order by c.at) > o.room then 'JF005:max_pending'
       end as verdict
     from jobforge.check_jobs(v_now, v_operator, p_types, p_payloads, p_queues, p_priorities, p_run_ats, null, null, null,
@@ -48,10 +49,10 @@ begin
     left join owners o on o.id = p_tenant_ids[c.at]
   ), inserted as (
     insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention, queue,
-      type, payload, correlation_id, traceparent, tags, source, source_ref, concurrency_key, keyed)
+      type, payload, correlation_id, traceparent, tags, source, source_ref, created_by, concurrency_key, keyed)
     select c.tenant_id, c.new_id, c.run_at, v_now, c.max_attempts, c.priority, c.run_at <= v_now, 'queued', c.kept, c.queue,
-      c.type, c.payload, c.correlation_id, c.traceparent, c.tags, c.source, c.source_ref, c.concurrency_key,
-      c.concurrency_key is not null
+      c.type, c.payload, c.correlation_id, c.traceparent, c.tags, c.source, c.source_ref, p_created_bys[c.at],
+      c.concurrency_key, c.concurrency_key is not null
     from checked c where c.verdict is null
   )
   select c.at, case when c.verdict is null then c.new_id end, c.run_at, split_part(c.verdict, ':', 1),
@@ -62,7 +63,7 @@ begin
 end
 $$;
 comment on function jobforge.enqueue_gathered(uuid[], text[], jsonb[], text[], integer[], timestamptz[], integer[], text[],
-  text[], jsonb[], text[], text[], text[]) is
+  text[], jsonb[], text[], text[], text[], text[]) is
   'Enqueues jobs of many tenants, each row with its own, for a login bound to none; jobs with keys go the tenant''s own way.';
 grant execute on function jobforge.enqueue_gathered(uuid[], text[], jsonb[], text[], integer[], timestamptz[], integer[],
-  text[], text[], jsonb[], text[], text[], text[]) to jf_tenant, jf_operator;
+  text[], text[], jsonb[], text[], text[], text[], text[]) to jf_tenant, jf_operator;

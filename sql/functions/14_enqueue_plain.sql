@@ -2,7 +2,7 @@
 -- Plain enqueues: one job that needs no more than its definition, in one statement.
 
 create or replace function jobforge.enqueue_plain(
-  p_tenant_id uuid, p_type text, p_payload jsonb, out id uuid, out run_at timestamptz)
+  p_tenant_id uuid, p_type text, p_payload jsonb, p_created_by text default null, out id uuid, out run_at timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -14,11 +14,12 @@ declare
 begin
   -- Returning nothing: for rows that are returned, the policies of reading are asked too.
   insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention, queue, type,
-    payload, source)
+    payload, source, created_by)
   select p_tenant_id, v_id, v_now, v_now, d.max_attempts, d.priority, true, 'queued', d.retention, d.queue, d.key, p_payload,
-    'manual'
+    'manual', p_created_by
   from jobforge.definitions d
   where d.key = p_type and d.is_active and jobforge.payload_problem(p_payload) is null
+    and (p_created_by is null or length(p_created_by) <= 255)
     and p_tenant_id = nullif(current_setting('app.tenant_id', true), '')::uuid
     and exists (select from jobforge.tenants t where t.id = p_tenant_id and t.max_pending is null and t.retention is null)
     and exists (select from jobforge.logins l where l.role_name = session_user::text
@@ -31,10 +32,10 @@ begin
   else
     -- Whatever is wrong with it, the batch form finds and says. With a source it does not come back here.
     select e.id, e.run_at into id, run_at
-    from jobforge.enqueue_job(p_tenant_id, p_type, p_payload, p_source => 'manual') as e;
+    from jobforge.enqueue_job(p_tenant_id, p_type, p_payload, p_source => 'manual', p_created_by => p_created_by) as e;
   end if;
 end
 $$;
-comment on function jobforge.enqueue_plain(uuid, text, jsonb) is
-  'Enqueues one job that asks for nothing but its definition''s defaults: enqueue_job without its options.';
-grant execute on function jobforge.enqueue_plain(uuid, text, jsonb) to jf_tenant, jf_operator;
+comment on function jobforge.enqueue_plain(uuid, text, jsonb, text) is
+  'Enqueues one job that asks for nothing but its definition''s defaults and says at most who made it: enqueue_job without its options.';
+grant execute on function jobforge.enqueue_plain(uuid, text, jsonb, text) to jf_tenant, jf_operator;

@@ -34,7 +34,7 @@ pub async fn enqueue_job<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) ->
                p_type => $2, p_payload => $3, p_queue => $4, p_priority => $5, p_run_at => $6, p_idempotency_key => $7,
                p_dedupe_key => $8, p_id => $9, p_max_attempts => $10, p_correlation_id => $11,
                p_traceparent => $12, p_tags => $13, p_source => $14, p_source_ref => $15,
-               p_concurrency_key => $16) as e",
+               p_concurrency_key => $16, p_created_by => $17) as e",
             &[
                 (&tenant, Type::UUID),
                 (&job.job_type, Type::TEXT),
@@ -52,6 +52,7 @@ pub async fn enqueue_job<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) ->
                 (&job.source, Type::TEXT),
                 (&job.source_ref, Type::TEXT),
                 (&job.concurrency_key, Type::TEXT),
+                (&job.created_by, Type::TEXT),
             ],
         )
         .await
@@ -66,8 +67,13 @@ async fn enqueue_plain<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) -> R
     const OPERATION: &str = "enqueue_job";
     let row = c
         .query_typed_one(
-            "select jobforge.enqueue_plain(set_config('app.tenant_id', $1::text, true)::uuid, $2, $3)",
-            &[(&tenant, Type::UUID), (&job.job_type, Type::TEXT), (&Json(job.payload.get()), Type::JSONB)],
+            "select jobforge.enqueue_plain(set_config('app.tenant_id', $1::text, true)::uuid, $2, $3, $4)",
+            &[
+                (&tenant, Type::UUID),
+                (&job.job_type, Type::TEXT),
+                (&Json(job.payload.get()), Type::JSONB),
+                (&job.created_by, Type::TEXT),
+            ],
         )
         .await
         .map_err(|error| Error::call(OPERATION, error))?;
@@ -76,7 +82,7 @@ async fn enqueue_plain<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) -> R
 }
 
 /// Enqueues up to 10,000 jobs of a tenant in one call, answered in their order. A bad one is refused by
-/// itself.
+/// itself, and so is one by another author than the first's.
 pub async fn enqueue_jobs<C: GenericClient>(
     c: &C,
     tenant: Uuid,
@@ -110,9 +116,9 @@ async fn enqueue_in_groups(
     patience: Option<Duration>,
 ) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
     // In the tenants' order, so that two gathered batches with the same keys do not deadlock.
-    let mut groups: BTreeMap<Uuid, Vec<usize>> = BTreeMap::new();
-    for (at, (tenant, _)) in jobs.iter().enumerate() {
-        groups.entry(*tenant).or_default().push(at);
+    let mut groups: Groups<'_> = BTreeMap::new();
+    for (at, (tenant, job)) in jobs.iter().enumerate() {
+        groups.entry((*tenant, job.created_by.as_deref())).or_default().push(at);
     }
     let mut answers: Vec<Option<Result<Enqueued, Refusal>>> = vec![None; jobs.len()];
     loop {
@@ -125,7 +131,9 @@ async fn enqueue_in_groups(
             }
             // Its error ended the transaction: the others go again without it.
             Err((tenant, Error::Refused { code, reason, .. })) => {
-                for at in groups.remove(&tenant).unwrap_or_default() {
+                let refused =
+                    groups.extract_if(.., |group, _| group.0 == tenant).flat_map(|(_, places)| places);
+                for at in refused {
                     answers[at] = Some(Err(Refusal { code, reason: reason.clone() }));
                 }
             }
@@ -136,13 +144,16 @@ async fn enqueue_in_groups(
     complete.ok_or_else(|| Error::shape("enqueue_jobs", "a row got no answer"))
 }
 
+/// The places of each tenant's and author's jobs.
+type Groups<'a> = BTreeMap<(Uuid, Option<&'a str>), Vec<usize>>;
+
 type Numbered = Vec<(usize, Result<Enqueued, Refusal>)>;
 
 /// One transaction over all groups, or the first tenant whose statement failed.
 async fn enqueue_groups(
     client: &mut Client,
     jobs: &[(Uuid, NewJob)],
-    groups: &BTreeMap<Uuid, Vec<usize>>,
+    groups: &Groups<'_>,
     patience: Option<Duration>,
 ) -> Result<Numbered, (Uuid, Error)> {
     let failed = |error| (Uuid::nil(), Error::call("enqueue_jobs", error));
@@ -151,7 +162,7 @@ async fn enqueue_groups(
     }
     let transaction = client.transaction().await.map_err(failed)?;
     let hasten = hasten(&transaction, patience);
-    let calls = groups.iter().map(async |(tenant, places)| {
+    let calls = groups.iter().map(async |((tenant, _), places)| {
         let jobs: Vec<&NewJob> = places.iter().map(|at| &jobs[*at].1).collect();
         enqueue_refs(&transaction, *tenant, &jobs).await.map_err(|error| (*tenant, error))
     });
@@ -182,7 +193,11 @@ async fn enqueue_refs<C: GenericClient>(
         let refusal = Refusal { code: Code::InvalidArgument, reason: "batch_size".to_owned() };
         return Err(refusal.into_error("enqueue_jobs", "more than 10000 jobs"));
     }
-    let (sound, problems) = sift(jobs, |job| job);
+    let author = jobs.first().and_then(|job| job.created_by.as_ref());
+    let (sound, problems) = sift(jobs, |job| match job.created_by.as_ref() == author {
+        true => job.problem(),
+        false => Some(Refusal { code: Code::InvalidArgument, reason: "created_by_differs".to_owned() }),
+    });
     let answers = call_batch(c, tenant, &sound).await?;
     with_answers("enqueue_jobs", problems, answers)
 }
@@ -190,9 +205,9 @@ async fn enqueue_refs<C: GenericClient>(
 /// What may be sent, and what each of them was refused for before.
 pub(super) fn sift<'a, J>(
     jobs: &'a [J],
-    job: impl Fn(&'a J) -> &'a NewJob,
+    problem: impl Fn(&'a J) -> Option<Refusal>,
 ) -> (Vec<&'a J>, Vec<Option<Refusal>>) {
-    let problems: Vec<Option<Refusal>> = jobs.iter().map(|one| job(one).problem()).collect();
+    let problems: Vec<Option<Refusal>> = jobs.iter().map(problem).collect();
     let sound = jobs.iter().zip(&problems).filter(|(_, problem)| problem.is_none()).map(|(one, _)| one);
     (sound.collect(), problems)
 }
@@ -228,7 +243,7 @@ async fn call_batch<C: GenericClient>(
                p_types => $2, p_payloads => $3, p_queues => $4, p_priorities => $5, p_run_ats => $6,
                p_idempotency_keys => $7, p_dedupe_keys => $8, p_ids => $9, p_max_attempts => $10,
                p_correlation_ids => $11, p_traceparents => $12, p_tags => $13, p_sources => $14,
-               p_source_refs => $15, p_concurrency_keys => $16) as e",
+               p_source_refs => $15, p_concurrency_keys => $16, p_created_by => $17) as e",
             &[
                 (&tenant, Type::UUID),
                 (&jobs.iter().map(|job| job.job_type.as_str()).collect::<Vec<_>>(), Type::TEXT_ARRAY),
@@ -246,6 +261,7 @@ async fn call_batch<C: GenericClient>(
                 (&column(jobs, |job| job.source.as_deref()), Type::TEXT_ARRAY),
                 (&column(jobs, |job| job.source_ref.as_deref()), Type::TEXT_ARRAY),
                 (&column(jobs, |job| job.concurrency_key.as_deref()), Type::TEXT_ARRAY),
+                (&jobs.first().and_then(|job| job.created_by.as_deref()), Type::TEXT),
             ],
         )
         .await

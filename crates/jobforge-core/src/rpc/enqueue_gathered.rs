@@ -18,7 +18,7 @@ pub async fn enqueue_gathered<C: GenericClient>(
     c: &C,
     jobs: &[(Uuid, NewJob)],
 ) -> Result<Vec<Result<Enqueued, Refusal>>, Error> {
-    let (sound, problems) = sift(jobs, |(_, job)| job);
+    let (sound, problems) = sift(jobs, |(_, job)| job.problem());
     let answers = if sound.is_empty() { Vec::new() } else { call(c, &sound).await? };
     with_answers(OPERATION, problems, answers)
 }
@@ -34,7 +34,7 @@ async fn call<C: GenericClient>(
              from jobforge.enqueue_gathered(p_tenant_ids => $1, p_types => $2, p_payloads => $3, p_queues => $4,
                p_priorities => $5, p_run_ats => $6, p_max_attempts => $7, p_correlation_ids => $8,
                p_traceparents => $9, p_tags => $10, p_sources => $11, p_source_refs => $12,
-               p_concurrency_keys => $13) as e",
+               p_concurrency_keys => $13, p_created_bys => $14) as e",
             &[
                 (&jobs.iter().map(|(tenant, _)| *tenant).collect::<Vec<_>>(), Type::UUID_ARRAY),
                 (&jobs.iter().map(|(_, job)| job.job_type.as_str()).collect::<Vec<_>>(), Type::TEXT_ARRAY),
@@ -49,6 +49,7 @@ async fn call<C: GenericClient>(
                 (&column(jobs, |(_, job)| job.source.as_deref()), Type::TEXT_ARRAY),
                 (&column(jobs, |(_, job)| job.source_ref.as_deref()), Type::TEXT_ARRAY),
                 (&column(jobs, |(_, job)| job.concurrency_key.as_deref()), Type::TEXT_ARRAY),
+                (&column(jobs, |(_, job)| job.created_by.as_deref()), Type::TEXT_ARRAY),
             ],
         )
         .await

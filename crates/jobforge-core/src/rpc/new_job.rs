@@ -46,6 +46,8 @@ pub struct NewJob {
     pub source_ref: Option<String>,
     /// Of jobs with the same key only so many run at once as their definition says (one).
     pub concurrency_key: Option<String>,
+    /// Who asked for it, e.g. a user or a credential; the same for all jobs of a batch.
+    pub created_by: Option<String>,
 }
 
 impl NewJob {
@@ -76,6 +78,7 @@ impl NewJob {
             source: None,
             source_ref: None,
             concurrency_key: None,
+            created_by: None,
         }
     }
 
@@ -83,6 +86,13 @@ impl NewJob {
     #[must_use]
     pub fn concurrency_key(mut self, key: impl Into<String>) -> NewJob {
         self.concurrency_key = Some(key.into());
+        self
+    }
+
+    /// Says who asked for it.
+    #[must_use]
+    pub fn created_by(mut self, who: impl Into<String>) -> NewJob {
+        self.created_by = Some(who.into());
         self
     }
 
@@ -170,7 +180,7 @@ impl NewJob {
         self
     }
 
-    /// Whether it leaves everything but type and payload to its definition.
+    /// Whether it leaves everything but type, payload and author to its definition.
     pub(crate) fn is_plain(&self) -> bool {
         let NewJob { job_type: _, payload: _, queue, priority, run_at, idempotency_key, dedupe_key, .. } =
             self;
@@ -217,6 +227,7 @@ impl NewJob {
             self.source.as_ref(),
             self.source_ref.as_ref(),
             self.concurrency_key.as_ref(),
+            self.created_by.as_ref(),
         ];
         if texts.into_iter().flatten().chain(&self.tags).any(|text| text.contains('\0')) {
             return Some(Refusal { code: Code::InvalidArgument, reason: "text_nul".to_owned() });

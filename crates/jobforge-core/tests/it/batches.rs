@@ -1,6 +1,6 @@
 //! Batches of many rows, and of many tenants.
 
-use jobforge_core::rpc::{enqueue_grouped, enqueue_jobs, get_job, upsert_tenant};
+use jobforge_core::rpc::{enqueue_grouped, enqueue_job, enqueue_jobs, get_job, upsert_tenant};
 use jobforge_core::{Code, NewJob, Tenant};
 use jobforge_testkit::{NOOP, TENANT_A, TENANT_B};
 use uuid::Uuid;
@@ -92,4 +92,26 @@ async fn a_bad_tenant_or_row_takes_no_neighbour_along() {
         ]
     );
     assert_eq!(story.claim(10).await.jobs.len(), 2);
+}
+
+#[tokio::test]
+async fn a_job_says_who_made_it_whatever_way_it_came() {
+    let story = Story::begin().await;
+    let who = async |id: Uuid| get_job(&story.app, TENANT_A, id).await.unwrap().created_by;
+    let plain = story.enqueue(&noop().created_by("ann")).await;
+    assert_eq!(who(plain.id).await.as_deref(), Some("ann"));
+    let keyed = story.enqueue(&noop().created_by("ann").idempotency_key("k")).await;
+    assert_eq!(who(keyed.id).await.as_deref(), Some("ann"));
+    assert_eq!(who(story.enqueue(&noop()).await.id).await, None);
+    let long = enqueue_job(&story.app, TENANT_A, &noop().created_by("x".repeat(256))).await.unwrap_err();
+    assert_eq!((long.code(), long.reason()), (Some(Code::InvalidArgument), Some("created_by_length")));
+
+    let both = [noop().created_by("ann"), noop().created_by("bea")];
+    let answers = enqueue_jobs(&story.app, TENANT_A, &both).await.unwrap();
+    assert_eq!(who(answers[0].as_ref().unwrap().id).await.as_deref(), Some("ann"));
+    assert_eq!(answers[1].as_ref().unwrap_err().reason, "created_by_differs");
+    let mut app = story.db.as_app().await;
+    let answers = enqueue_grouped(&mut app, &both.map(|job| (TENANT_A, job))).await.unwrap();
+    let ids: Vec<Uuid> = answers.into_iter().map(|answer| answer.unwrap().id).collect();
+    assert_eq!((who(ids[0]).await.as_deref(), who(ids[1]).await.as_deref()), (Some("ann"), Some("bea")));
 }

@@ -44,7 +44,7 @@ async fn what_a_job_asks_for_reaches_it_and_no_other() {
     let run_at = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let jobs = [
         (TENANT_A, noop().queue("q1").tags(["t"]).concurrency_key("one")),
-        (TENANT_B, noop().priority(20).correlation_id("c")),
+        (TENANT_B, noop().priority(20).correlation_id("c").created_by("bea")),
         (TENANT_A, noop().run_at(run_at).max_attempts(7).source_ref("ref")),
     ];
     let answers = enqueue_gathered(&story.app, &jobs).await.unwrap();
@@ -55,6 +55,7 @@ async fn what_a_job_asks_for_reaches_it_and_no_other() {
     assert_eq!((read[0].queue.as_str(), read[1].queue.as_str()), ("q1", "default"));
     assert_eq!((read[0].concurrency_key.as_deref(), read[1].concurrency_key.as_deref()), (Some("one"), None));
     assert_eq!((read[0].priority, read[1].priority), (100, 20));
+    assert_eq!((read[0].created_by.as_deref(), read[1].created_by.as_deref()), (None, Some("bea")));
     assert!(read[0].tags.is_some() && read[1].tags.is_none());
     assert_eq!((read[1].correlation_id.as_deref(), read[2].correlation_id.as_deref()), (Some("c"), None));
     assert_eq!((read[2].max_attempts, read[2].source_ref.as_deref()), (7, Some("ref")));
@@ -71,6 +72,7 @@ async fn a_bad_row_or_tenant_takes_no_neighbour_along() {
         (TENANT_A, NewJob::raw(NOOP, json(r#""\u0000""#))),
         (TENANT_A, NewJob::raw("no.such", json("1"))),
         (TENANT_A, noop().priority(5)),
+        (TENANT_A, noop().created_by("x".repeat(256))),
         (TENANT_A, noop()),
     ];
     let answers = enqueue_gathered(&story.app, &jobs).await.unwrap();
@@ -80,6 +82,7 @@ async fn a_bad_row_or_tenant_takes_no_neighbour_along() {
         Err((Code::PayloadInvalid, "payload_nul")),
         Err((Code::UnknownDefinition, "unknown_definition")),
         Err((Code::Forbidden, "priority_reserved")),
+        Err((Code::InvalidArgument, "created_by_length")),
         Ok(()),
     ];
     assert_eq!(told(&answers), refused);

@@ -49,7 +49,9 @@ async fn jobs_of_many_tenants_go_to_their_own_and_bad_ones_alone_are_refused() {
         }
         let job = answer.expect(201);
         let path = format!("/jobs/{}", job["id"].as_str().unwrap());
-        assert_eq!(world.get(&keys[n % 2], &path).await.expect(200)["payload"], n);
+        let job = world.get(&keys[n % 2], &path).await.expect(200);
+        assert_eq!(job["payload"], n);
+        assert!(job["created_by"].as_str().unwrap().contains(&keys[n % 2].id), "{job}");
         world.get(&keys[(n + 1) % 2], &path).await.expect(404);
     }
 }

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
-use jobforge_core::{Code, Enqueued, NewJob, Payload, rpc};
+use jobforge_core::{Actor, Code, Enqueued, NewJob, Payload, rpc};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use utoipa::ToSchema;
@@ -21,6 +21,8 @@ use crate::gather::refused;
 use crate::openapi::ROOT;
 use crate::problem::{ErrorCode, Problem, ProblemBody};
 
+/// The most characters kept of who made a job.
+const MOST_AUTHOR: usize = 255;
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The most jobs of an array; the database takes no more.
 const MOST_ROWS: usize = 10_000;
@@ -171,9 +173,9 @@ pub(crate) async fn enqueue(
     Json(body): Json,
 ) -> Result<Response, Problem> {
     if is_array(&body) {
-        return many(&app, tenant.id, &read_rows(&body)?, &headers).await;
+        return many(&app, &tenant, &read_rows(&body)?, &headers).await;
     }
-    let job = read_json::<JobInput>(&body)?.with_headers(&headers)?.job();
+    let job = read_json::<JobInput>(&body)?.with_headers(&headers)?.job(&tenant.actor);
     app.rules.check(&app.db, &job).await?;
     let asked = Asked::of(&job);
     let done = app.enqueues.put(tenant.id, job).await.map_err(at_its_place)?;
@@ -186,7 +188,13 @@ pub(crate) async fn enqueue(
     Ok(response)
 }
 
-async fn many(app: &App, tenant: Uuid, rows: &[&RawValue], headers: &HeaderMap) -> Result<Response, Problem> {
+async fn many(
+    app: &App,
+    caller: &Tenant<Enqueue>,
+    rows: &[&RawValue],
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let tenant = caller.id;
     if headers.contains_key(IDEMPOTENCY_KEY) {
         let detail = "the header Idempotency-Key names one job; give each of many its idempotency_key";
         return Err(Problem::malformed("idempotency_key_of_many", detail));
@@ -199,7 +207,7 @@ async fn many(app: &App, tenant: Uuid, rows: &[&RawValue], headers: &HeaderMap) 
     let mut jobs: Vec<(usize, NewJob)> = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate() {
         let read = read_json::<JobInput>(row.get().as_bytes());
-        refusals.push(read.map(|input| jobs.push((at, input.job()))).err());
+        refusals.push(read.map(|input| jobs.push((at, input.job(&caller.actor)))).err());
     }
     let payloads = jobs.iter().map(|(_, job)| (job.job_type.as_str(), &*job.payload));
     let misfits = app.rules.checked(&app.db, payloads).await?;
@@ -341,9 +349,11 @@ impl JobInput {
         Ok(self)
     }
 
-    fn job(self) -> NewJob {
+    /// The job, made by this caller.
+    fn job(self, actor: &Actor) -> NewJob {
         let empty = || to_raw_value(&serde_json::Map::new()).unwrap_or_default();
         NewJob {
+            created_by: Some(actor.credential.chars().take(MOST_AUTHOR).collect()),
             queue: self.queue,
             priority: self.priority,
             run_at: self.run_at,
