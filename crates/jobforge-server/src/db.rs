@@ -4,13 +4,20 @@
 //! middle of a call takes its connection along: nobody else shall read its answer.
 
 use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Connect, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+    TimeoutType,
+};
 use jobforge_core::{Error, connect};
-use tokio_postgres::{Client, NoTls};
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config};
 
 use crate::config::ServerConfig;
+use crate::outage::Outage;
 use crate::problem::Problem;
 
 /// Connections for calls that may wait for somebody else's transaction.
@@ -24,41 +31,48 @@ pub(crate) struct Db {
     patient: Pool,
     operator: Pool,
     worker: Option<Pool>,
+    pub(crate) outage: Arc<Outage>,
 }
 
 /// A connection for one request.
-pub(crate) struct Lent(Option<Object>);
+pub(crate) struct Lent {
+    object: Option<Object>,
+    outage: Arc<Outage>,
+}
 
 impl Db {
     pub(crate) fn new(config: &ServerConfig) -> Result<Db, Error> {
-        let pool = |url: &str| pool(url, config.connections, config);
+        let outage = Arc::new(Outage::new());
+        let pool = |url: &str, most: usize| pool(url, most, config, &outage);
+        let most = config.connections;
         Ok(Db {
-            tenant: pool(&config.tenant_url)?,
-            patient: self::pool(&config.tenant_url, PATIENT, config)?,
-            operator: pool(&config.operator_url)?,
-            worker: config.worker_url.as_deref().map(pool).transpose()?,
+            tenant: pool(&config.tenant_url, most)?,
+            patient: pool(&config.tenant_url, PATIENT)?,
+            operator: pool(&config.operator_url, most)?,
+            worker: config.worker_url.as_deref().map(|url| pool(url, most)).transpose()?,
+            outage,
         })
     }
 
     /// As the login that acts for tenants.
     pub(crate) async fn tenant(&self) -> Result<Lent, Problem> {
-        lend(&self.tenant).await
+        self.lend(&self.tenant).await
     }
 
     /// As the login that acts for tenants, for a call that may wait long.
     pub(crate) async fn patient(&self) -> Result<Lent, Problem> {
-        lend(&self.patient).await
+        self.lend(&self.patient).await
     }
 
     /// As the login that operates.
     pub(crate) async fn operator(&self) -> Result<Lent, Problem> {
-        lend(&self.operator).await
+        self.lend(&self.operator).await
     }
 
     /// As the login that works.
     pub(crate) async fn worker(&self) -> Result<Lent, Problem> {
         match &self.worker {
-            Some(pool) => lend(pool).await,
+            Some(pool) => self.lend(pool).await,
             None => Err(Problem::forbidden(
                 "no_worker_login",
                 "this server has no worker login: set server.worker_url",
@@ -73,6 +87,20 @@ impl Db {
             pool.close();
         }
     }
+
+    async fn lend(&self, pool: &Pool) -> Result<Lent, Problem> {
+        let error = match pool.get().await {
+            Ok(object) => return Ok(Lent { object: Some(object), outage: self.outage.clone() }),
+            Err(error) => error,
+        };
+        // Who waits in vain for a turn says nothing of the database, unless that is away.
+        if !matches!(error, PoolError::Timeout(TimeoutType::Wait)) {
+            self.outage.begin(&error);
+        } else if !self.outage.is_on() {
+            tracing::warn!(error = &error as &dyn std::error::Error, "all connections are in use");
+        }
+        Err(Problem::unavailable("no connection to the database is to be had now; try again"))
+    }
 }
 
 impl Lent {
@@ -83,7 +111,8 @@ impl Lent {
 
     /// Gives the connection back, unless the answer shows that it broke.
     pub(crate) fn settle<T>(mut self, answer: Result<T, Error>) -> Result<T, Error> {
-        let object = self.0.take();
+        let object = self.object.take();
+        self.outage.heed(&answer);
         if answer.as_ref().is_err_and(Error::is_connection)
             && let Some(object) = object
         {
@@ -94,7 +123,7 @@ impl Lent {
 
     /// The client, for a transaction.
     pub(crate) fn client(&mut self) -> Result<&mut Client, Error> {
-        let object = self.0.as_mut().ok_or(Error::Closed { operation: "lend" })?;
+        let object = self.object.as_mut().ok_or(Error::Closed { operation: "lend" })?;
         Ok(object)
     }
 }
@@ -103,7 +132,7 @@ impl Deref for Lent {
     type Target = Client;
 
     fn deref(&self) -> &Client {
-        match &self.0 {
+        match &self.object {
             Some(object) => object,
             None => unreachable!("a connection is there until it is given back"),
         }
@@ -112,32 +141,48 @@ impl Deref for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Some(object) = self.0.take() {
+        if let Some(object) = self.object.take() {
             drop(Object::take(object));
         }
     }
 }
 
-async fn lend(pool: &Pool) -> Result<Lent, Problem> {
-    match pool.get().await {
-        Ok(object) => Ok(Lent(Some(object))),
-        Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "no connection to the database");
-            Err(Problem::unavailable("no connection to the database is to be had now; try again"))
-        }
-    }
-}
-
-fn pool(url: &str, most: usize, config: &ServerConfig) -> Result<Pool, Error> {
+fn pool(url: &str, most: usize, config: &ServerConfig, outage: &Arc<Outage>) -> Result<Pool, Error> {
     let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(connect::config(url)?, NoTls, settings);
+    let manager = Manager::from_connect(connect::config(url)?, Reach, settings);
     let patience = Some(config.call_timeout.min(Duration::from_secs(5)));
+    let outage = outage.clone();
+    let fresh = Hook::sync_fn(move |_, metrics| match outage.is_stale(metrics.created) {
+        true => Err(HookError::message("its server takes no writes")),
+        false => Ok(()),
+    });
     Pool::builder(manager)
         .max_size(most)
         .runtime(Runtime::Tokio1)
         .wait_timeout(patience)
         .create_timeout(patience)
         .recycle_timeout(patience)
+        .pre_recycle(fresh)
         .build()
         .map_err(|_| Error::Closed { operation: "connect" })
+}
+
+/// Connections of a pool, made like all others.
+struct Reach;
+
+type Connecting<'a> =
+    Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), tokio_postgres::Error>> + Send + 'a>>;
+
+impl Connect for Reach {
+    fn connect(&self, config: &Config) -> Connecting<'_> {
+        let config = config.clone();
+        Box::pin(async move {
+            let (client, connection) = connect::reach(&config).await?;
+            // How a connection ended, the calls on it tell.
+            let driver = tokio::spawn(async move {
+                let _ = connection.await;
+            });
+            Ok((client, driver))
+        })
+    }
 }

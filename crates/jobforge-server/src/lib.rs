@@ -8,7 +8,8 @@
 //! - `rules.rs`: the definitions' schemas, compiled once
 //! - `sealer.rs`: who seals secrets on their way to the database
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
-//! - `db.rs`: connections lent to requests
+//! - `db.rs`: connections lent to requests; `outage.rs`: what is known while there are none
+//! - `opening.rs`: the first look at the database, which may be away
 //! - `guard.rs`, `serve.rs`, `stall.rs`, `json_bounds.rs`: what a caller may not do to the server
 //! - `upkeep.rs`: what goes on between requests
 //!
@@ -27,6 +28,8 @@ mod gather;
 mod guard;
 mod json_bounds;
 mod openapi;
+mod opening;
+mod outage;
 mod problem;
 mod router;
 mod routes;

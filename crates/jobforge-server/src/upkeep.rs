@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobforge_core::listen::Listener;
-use jobforge_core::{Error, rpc};
+use jobforge_core::{Error, connect, rpc};
 
 use crate::app::App;
 
@@ -43,17 +43,32 @@ pub(crate) async fn note_uses(app: &App) {
     }
 }
 
+/// Notices a server that was demoted and left running even where nobody writes: readers would be told old things.
+async fn check_writable(app: &App) {
+    let Ok(client) = app.db.operator().await else { return };
+    let answer = connect::check_writable(&*client).await;
+    // What it means is heeded there.
+    let _ = client.settle(answer);
+}
+
 async fn note(app: &App) {
+    app.opened.cancelled().await;
     loop {
         tokio::time::sleep(NOTE).await;
+        check_writable(app).await;
         note_uses(app).await;
         app.tidy();
     }
 }
 
 async fn hear(app: &App) {
+    app.opened.cancelled().await;
+    let mut hears = true;
     loop {
-        if let Err(error) = hear_until_lost(app).await {
+        if let Err(error) = hear_until_lost(app, &mut hears).await
+            && std::mem::take(&mut hears)
+        {
+            // Once: the next tries fail for the same reason.
             tracing::warn!(error = &error as &dyn std::error::Error, "revoked keys are not heard of at once");
         }
         forget_all(app);
@@ -61,13 +76,18 @@ async fn hear(app: &App) {
     }
 }
 
-async fn hear_until_lost(app: &App) -> Result<(), Error> {
+async fn hear_until_lost(app: &App, hears: &mut bool) -> Result<(), Error> {
     let url = app.config.direct_url.as_ref().unwrap_or(&app.config.operator_url);
+    let mut demotions = app.db.outage.demotions();
     let mut listener = Listener::connect(url, &[rpc::KEYS_CHANNEL]).await?;
+    *hears = true;
     // What was revoked before is not heard any more.
     forget_all(app);
     loop {
-        let heard = listener.next().await?;
+        let heard = tokio::select! {
+            heard = listener.next() => heard?,
+            _ = demotions.changed() => return Err(Error::ReadOnly),
+        };
         app.keys.forget(&heard.payload);
         app.sessions.forget(&heard.payload);
     }

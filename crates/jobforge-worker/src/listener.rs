@@ -53,7 +53,8 @@ async fn hear(engine: &Engine, backoff: &mut Backoff) -> Result<(), Error> {
     let mut listener = within(patience, "listen", Listener::connect(url, &[WAKE, CANCEL, TICK])).await?;
     loop {
         if !within(patience + TEST_PATIENCE * 2, "listen", is_heard(engine, &mut listener, url)).await? {
-            return Ok(());
+            // A way that let notifications through once leads to a server that nobody talks to any more.
+            return if engine.ear.hears() { Err(Error::Closed { operation: "listen" }) } else { Ok(()) };
         }
         if !engine.ear.hears() {
             engine.ear.set_hears(true);
