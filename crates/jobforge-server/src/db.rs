@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config};
 
 use crate::config::ServerConfig;
-use crate::outage::Outage;
+use crate::outage::{Outage, Tries};
 use crate::problem::Problem;
 
 /// Connections for calls that may wait for somebody else's transaction.
@@ -26,11 +26,11 @@ pub(crate) const PATIENT: usize = 8;
 /// The logins' pools.
 #[derive(Debug)]
 pub(crate) struct Db {
-    tenant: Pool,
+    tenant: Source,
     /// The same login, apart: who waits here keeps nobody else waiting.
-    patient: Pool,
-    operator: Pool,
-    worker: Option<Pool>,
+    patient: Source,
+    operator: Source,
+    worker: Option<Source>,
     pub(crate) outage: Arc<Outage>,
 }
 
@@ -43,7 +43,10 @@ pub(crate) struct Lent {
 impl Db {
     pub(crate) fn new(config: &ServerConfig) -> Result<Db, Error> {
         let outage = Arc::new(Outage::new());
-        let pool = |url: &str, most: usize| pool(url, most, config, &outage);
+        let pool = |url: &str, most: usize| -> Result<Source, Error> {
+            let pool = pool(url, most, config, &outage)?;
+            Ok(Source { pool, tries: Tries::default() })
+        };
         let most = config.connections;
         Ok(Db {
             tenant: pool(&config.tenant_url, most)?,
@@ -72,7 +75,7 @@ impl Db {
     /// As the login that works.
     pub(crate) async fn worker(&self) -> Result<Lent, Problem> {
         match &self.worker {
-            Some(pool) => self.lend(pool).await,
+            Some(source) => self.lend(source).await,
             None => Err(Problem::forbidden(
                 "no_worker_login",
                 "this server has no worker login: set server.worker_url",
@@ -82,25 +85,47 @@ impl Db {
 
     /// Ends all connections that nobody uses; those in use end when they come back.
     pub(crate) fn close(&self) {
-        let always = [&self.tenant, &self.patient, &self.operator];
-        for pool in always.into_iter().chain(self.worker.as_ref()) {
-            pool.close();
+        self.pools().for_each(Pool::close);
+    }
+
+    /// Ends those connections that nobody uses and nobody may use any more.
+    pub(crate) fn drop_stale(&self) {
+        for pool in self.pools() {
+            pool.retain(|_, metrics| !self.outage.is_stale(metrics.created));
         }
     }
 
-    async fn lend(&self, pool: &Pool) -> Result<Lent, Problem> {
-        let error = match pool.get().await {
-            Ok(object) => return Ok(Lent { object: Some(object), outage: self.outage.clone() }),
+    fn pools(&self) -> impl Iterator<Item = &Pool> {
+        let always = [&self.tenant, &self.patient, &self.operator];
+        always.into_iter().chain(self.worker.as_ref()).map(|source| &source.pool)
+    }
+
+    async fn lend(&self, source: &Source) -> Result<Lent, Problem> {
+        let none = || Problem::unavailable("no connection to the database is to be had now; try again");
+        let began = source.tries.begin().ok_or_else(none)?;
+        let error = match source.pool.get().await {
+            Ok(object) => {
+                source.tries.succeeded();
+                return Ok(Lent { object: Some(object), outage: self.outage.clone() });
+            }
             Err(error) => error,
         };
         // Who waits in vain for a turn says nothing of the database, unless that is away.
         if !matches!(error, PoolError::Timeout(TimeoutType::Wait)) {
+            source.tries.failed(began);
             self.outage.begin(&error);
         } else if !self.outage.is_on() {
             tracing::warn!(error = &error as &dyn std::error::Error, "all connections are in use");
         }
-        Err(Problem::unavailable("no connection to the database is to be had now; try again"))
+        Err(none())
     }
+}
+
+/// A login's connections.
+#[derive(Debug)]
+struct Source {
+    pool: Pool,
+    tries: Tries,
 }
 
 impl Lent {

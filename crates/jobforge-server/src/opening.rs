@@ -48,9 +48,8 @@ pub(crate) async fn look(app: &App) -> Result<Found, StartError> {
             app.opened.cancel();
             Ok(Found::Fit(token))
         }
-        Err(StartError::Login(login, error)) if error.is_transient() => {
-            let told = StartError::Login(login, error);
-            app.db.outage.begin(&told);
+        Err(StartError::Login(_, error)) if error.is_transient() => {
+            app.db.outage.begin(&error);
             Ok(Found::Away)
         }
         Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! What goes on between requests: hearing of revoked keys, noting which were used.
+//! What goes on between requests: hearing of revoked keys, noting which were used, noticing a server that takes no writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +15,13 @@ const NOTE: Duration = Duration::from_secs(5);
 
 /// Begins; ends with the app.
 pub(crate) fn start(app: &Arc<App>) {
-    let (hearing, noting) = (app.clone(), app.clone());
+    let app = app.clone();
     tokio::spawn(async move {
         tokio::select! {
-            () = hear(&hearing) => {}
-            () = hearing.stopped() => {}
-        }
-    });
-    tokio::spawn(async move {
-        tokio::select! {
-            () = note(&noting) => {}
-            () = noting.stopped() => {}
+            () = hear(&app) => {}
+            () = note(&app) => {}
+            () = drop_stale(&app) => {}
+            () = app.stopped() => {}
         }
     });
 }
@@ -38,7 +34,9 @@ pub(crate) async fn note_uses(app: &App) {
     }
     let Ok(client) = app.db.operator().await else { return };
     let answer = rpc::touch_api_keys(&*client, &used).await;
-    if let Err(error) = client.settle(answer) {
+    if let Err(error) = client.settle(answer)
+        && !error.is_connection()
+    {
         tracing::warn!(error = &error as &dyn std::error::Error, "the use of keys is not noted");
     }
 }
@@ -58,6 +56,14 @@ async fn note(app: &App) {
         check_writable(app).await;
         note_uses(app).await;
         app.tidy();
+    }
+}
+
+/// Ends connections to a server that was found to take no writes, though nobody asks for them.
+async fn drop_stale(app: &App) {
+    let mut demotions = app.db.outage.demotions();
+    while demotions.changed().await.is_ok() {
+        app.db.drop_stale();
     }
 }
 

@@ -21,6 +21,7 @@ mod migrate;
 mod operate;
 mod schedule;
 mod serve;
+mod serve_outage;
 mod work;
 
 use std::path::Path;
