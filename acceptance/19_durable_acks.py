@@ -33,7 +33,7 @@ def durable_acks(world):
     clients.end()
 
     figure("kills of the server and of Postgres, clients", f"{ROUNDS} each, {CLIENTS}")
-    figure("acknowledged; refused with 503; broken off", f"{len(clients.acknowledged)}; {len(clients.refused)}; {clients.broken}")
+    figure("acknowledged; refused with 503; broken off", f"{len(clients.acknowledged)}; {len(clients.refused)}; {len(clients.broken)}")
     check("answers of any other kind", not clients.strange, clients.strange[:3] or 0)
     check("seconds from writable to the first success, each under 5", max(waits) < 5, ", ".join(f"{one:.1f}" for one in waits))
     there = {row[0] for row in world.sql(postgres.url(APP), "select id from jobforge.jobs", tenant=TENANT)}

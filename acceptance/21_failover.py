@@ -105,7 +105,7 @@ def told(world, site):
     clients = site.clients
     figure("acknowledged; refused with 503 and Retry-After", f"{len(clients.acknowledged)}; {len(clients.refused)}")
     check("answers of any other kind, connections broken off", not clients.strange and not clients.broken,
-          clients.strange[:3] or clients.broken)
+          clients.strange[:3] or clients.broken[:3] or 0)
     check("answers of any other kind to the worker over HTTP", not site.agent.strange, site.agent.strange[:3] or 0)
     check(f"seconds of the slowest request, at most {LIMIT}", clients.slowest < LIMIT, f"{clients.slowest:.1f}")
     there = {row[0] for row in world.sql(site.url(APP), "select id from jobforge.jobs", tenant=TENANT)}

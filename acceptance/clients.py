@@ -16,7 +16,7 @@ class Clients:
         self.port, self.key, self.enough = port, key, enough
         self.job = {"type": "demo.sleep", **job}
         self.lock, self.ending = threading.Lock(), threading.Event()
-        self.acknowledged, self.refused, self.broken, self.strange, self.slowest = [], [], 0, [], 0.0
+        self.acknowledged, self.refused, self.broken, self.strange, self.slowest = [], [], [], [], 0.0
         self.threads = [threading.Thread(target=self.run, args=(number,), daemon=True) for number in range(count)]
         for thread in self.threads:
             thread.start()
@@ -31,10 +31,10 @@ class Clients:
                 name = f"{client}-{number}"
                 key = {"idempotency_key": name} if number % 2 else {}
                 self.send(connection, {**self.job, "payload": {"name": name}, **key})
-            except (OSError, http.client.HTTPException):
+            except (OSError, http.client.HTTPException) as broken:
                 # Nobody knows what became of that one: it was not acknowledged.
                 with self.lock:
-                    self.broken += 1
+                    self.broken.append(repr(broken))
                 with contextlib.suppress(Exception):
                     connection.close()
                 connection = None
