@@ -5,6 +5,7 @@ import http.client
 import json
 import threading
 import time
+import uuid
 
 from world import wait_until
 
@@ -80,20 +81,25 @@ class Agent:
 
     def run(self):
         while not self.ending.is_set():
-            claim = self.ask("/worker/jobs/claim", {**self.lanes, "wait_seconds": 5})
+            lease, before = str(uuid.uuid4()), self.refused
+            claim = self.ask("/worker/jobs/claim", {**self.lanes, "wait_seconds": 5, "new_lease_id": lease}, (200, 409))
+            if self.refused > before:
+                # One that was refused may have been given jobs: they go back, and are claimed again.
+                self.ask("/worker/jobs/release", {"lease_id": lease}, (200, 409))
+                continue
             for job in (claim or {}).get("jobs", []):
                 named = {name: job[name] for name in ("lease_id", "tenant_id", "fence")}
                 if self.ask(f"/worker/jobs/{job['id']}/complete", named):
                     self.done.append((time.monotonic(), job))
 
-    def ask(self, path, body):
+    def ask(self, path, body, expected=(200,)):
         """The answer, as soon as there is one other than 503."""
         while not self.ending.is_set():
             try:
                 status, headers, answer = self.api.call(self.key, "POST", path, body)
             except OSError as broken:
                 status, headers, answer = 0, {}, str(broken)
-            if status == 200:
+            if status in expected:
                 return answer
             if status != 503 or int(headers.get("Retry-After", 0)) < 1:
                 self.strange.append((path, status, answer))

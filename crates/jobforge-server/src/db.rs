@@ -102,7 +102,7 @@ impl Db {
 
     async fn lend(&self, source: &Source) -> Result<Lent, Problem> {
         let none = || Problem::unavailable("no connection to the database is to be had now; try again");
-        let began = source.tries.begin().ok_or_else(none)?;
+        let began = source.tries.begin(self.outage.demoted()).ok_or_else(none)?;
         let error = match source.pool.get().await {
             Ok(object) => {
                 source.tries.succeeded();

@@ -10,7 +10,7 @@
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`: connections lent to requests; `outage.rs`: what is known while there are none
 //! - `opening.rs`: the first look at the database, which may be away
-//! - `guard.rs`, `serve.rs`, `stall.rs`, `json_bounds.rs`: what a caller may not do to the server
+//! - `guard.rs`, `serve.rs`, `stall.rs`, `unread.rs`, `json_bounds.rs`: what a caller may not do to the server
 //! - `upkeep.rs`: what goes on between requests
 //!
 //! The database decides, this crate calls: a request becomes one call of a function, as a login that may do no
@@ -38,6 +38,7 @@ mod sealer;
 mod serve;
 mod stall;
 mod tick;
+mod unread;
 mod upkeep;
 mod waiters;
 mod wake;

@@ -72,7 +72,12 @@ impl Outage {
 
     /// Whether a connection of this age leads to a server that was found to take no writes.
     pub(crate) fn is_stale(&self, made: Instant) -> bool {
-        made < *self.demoted.borrow()
+        made < self.demoted()
+    }
+
+    /// When a server was last found to take no writes.
+    pub(crate) fn demoted(&self) -> Instant {
+        *self.demoted.borrow()
     }
 
     /// Hears of servers that take no writes any more, from now on.
@@ -103,9 +108,12 @@ struct Tried {
 }
 
 impl Tries {
-    /// Begins a try, unless it would be one too many.
-    pub(crate) fn begin(&self) -> Option<Instant> {
+    /// Begins a try, unless it would be one too many: none succeeded lately, or not since the server was `demoted`.
+    pub(crate) fn begin(&self, demoted: Instant) -> Option<Instant> {
         let (now, mut tried) = (Instant::now(), self.tried());
+        if tried.succeeded.is_some_and(|at| at < demoted) {
+            tried.next.get_or_insert(now);
+        }
         if let Some(next) = &mut tried.next {
             if now < *next {
                 return None;
@@ -154,15 +162,18 @@ mod tests {
     }
     #[test]
     fn while_no_try_succeeds_few_are_made() {
-        let tries = Tries::default();
-        let (first, second) = (tries.begin().unwrap(), tries.begin().unwrap());
+        let (tries, demoted) = (Tries::default(), Instant::now());
+        let (first, second) = (tries.begin(demoted).unwrap(), tries.begin(demoted).unwrap());
         tries.failed(first);
-        assert_eq!(tries.begin(), None, "too early");
+        assert_eq!(tries.begin(demoted), None, "too early");
         tries.tried().next = Some(Instant::now());
-        assert!(tries.begin().is_some(), "one after the pause");
-        assert_eq!(tries.begin(), None, "and no other beside it");
+        assert!(tries.begin(demoted).is_some(), "one after the pause");
+        assert_eq!(tries.begin(demoted), None, "and no other beside it");
         tries.succeeded();
         tries.failed(second);
-        assert!(tries.begin().is_some(), "what failed late says nothing");
+        assert!(tries.begin(demoted).is_some(), "what failed late says nothing");
+        let demoted = Instant::now();
+        assert!(tries.begin(demoted).is_some(), "one finds out whether there is another server");
+        assert_eq!(tries.begin(demoted), None, "for all");
     }
 }

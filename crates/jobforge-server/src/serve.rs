@@ -31,6 +31,7 @@ use crate::auth::token::Tokens;
 use crate::config::{ConnectionLimits, ServerConfig};
 use crate::opening::Found;
 use crate::stall::Unstalled;
+use crate::unread::Unread;
 use crate::{opening, router, upkeep};
 
 /// How long requests may go on after the server was told to stop.
@@ -255,5 +256,8 @@ impl Serving {
 }
 
 async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
-    router.oneshot(request).await
+    let (request, unread) = Unread::watch(request);
+    let response = router.oneshot(request).await;
+    unread.drain().await;
+    response
 }
