@@ -38,6 +38,8 @@ pub(crate) struct Db {
 pub(crate) struct Lent {
     object: Option<Object>,
     outage: Arc<Outage>,
+    /// Counts it among those that work.
+    _lent: Arc<()>,
 }
 
 impl Db {
@@ -45,7 +47,7 @@ impl Db {
         let outage = Arc::new(Outage::new());
         let pool = |url: &str, most: usize| -> Result<Source, Error> {
             let pool = pool(url, most, config, &outage)?;
-            Ok(Source { pool, tries: Tries::default() })
+            Ok(Source { pool, tries: Tries::default(), lent: Arc::default() })
         };
         let most = config.connections;
         Ok(Db {
@@ -106,13 +108,17 @@ impl Db {
         let error = match source.pool.get().await {
             Ok(object) => {
                 source.tries.succeeded();
-                return Ok(Lent { object: Some(object), outage: self.outage.clone() });
+                let (outage, lent) = (self.outage.clone(), source.lent.clone());
+                return Ok(Lent { object: Some(object), outage, _lent: lent });
             }
             Err(error) => error,
         };
         // Who waits in vain for a turn says nothing of the database, unless that is away.
         if !matches!(error, PoolError::Timeout(TimeoutType::Wait)) {
-            source.tries.failed(began);
+            // Where there are connections that work, one more that is not to be had keeps nobody from them.
+            if Arc::strong_count(&source.lent) == 1 && source.pool.status().available == 0 {
+                source.tries.failed(began);
+            }
             self.outage.begin(&error);
         } else if !self.outage.is_on() {
             tracing::warn!(error = &error as &dyn std::error::Error, "all connections are in use");
@@ -126,6 +132,8 @@ impl Db {
 struct Source {
     pool: Pool,
     tries: Tries,
+    /// Held by each connection that is lent.
+    lent: Arc<()>,
 }
 
 impl Lent {

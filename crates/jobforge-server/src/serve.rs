@@ -49,7 +49,9 @@ pub enum StartError {
     #[error("the login of {0} cannot be used")]
     Login(&'static str, #[source] Error),
     /// The schema is missing, or older than this program.
-    #[error("the database lacks {first}, one of {count} files of the schema: run `jobforge migrate`")]
+    #[error(
+        "the schema is missing or old: {count} of its files are not applied, first {first}; run `jobforge migrate`"
+    )]
     Schema {
         /// The first file that was not applied.
         first: String,

@@ -12,6 +12,7 @@ mod auth_bootstrap;
 mod auth_sessions;
 mod auth_support;
 mod auth_tokens;
+mod demoted;
 mod guard;
 mod guard_tcp;
 mod isolation;
