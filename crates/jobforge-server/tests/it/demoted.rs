@@ -54,6 +54,12 @@ async fn readers_leave_it_too_and_come_back_when_it_takes_writes() {
     let config = ServerConfig { credential_memory: FOR_EVER, ..ServerConfig::new(at(APP), at(OPERATOR)) };
     let router = Server::new(config).await.unwrap().router();
     assert_eq!((enqueue(&router, &key).await, list(&router, &key).await), (201, 200));
+    // Several connections: the one that is refused a write is not the only one.
+    let left = "select count(*) from pg_stat_activity where usename = $1";
+    let connected = async || admin.query_one(left, &[&APP]).await.unwrap().get::<_, i64>(0);
+    let readers = (0..4).map(|_| list(&router, &key));
+    assert_eq!(futures_util::future::join_all(readers).await, [200; 4]);
+    assert!(connected().await > 1);
 
     // What is connected stays connected, as after a change of roles that ends nobody's session.
     let set = |to: &str| format!("alter system {to}; select pg_reload_conf()");
@@ -65,11 +71,10 @@ async fn readers_leave_it_too_and_come_back_when_it_takes_writes() {
     assert!(read.headers.contains_key("retry-after"));
     read.refused(503, "JF106", "database_unavailable");
     Ask::get("/health/ready").of(&router).await.refused(503, "JF106", "database_unavailable");
-    let left = "select count(*) from pg_stat_activity where usename = $1";
     until("nobody stays with it", async || {
         // Whoever asks meets the old connections, and ends them.
         list(&router, &key).await;
-        admin.query_one(left, &[&APP]).await.unwrap().get::<_, i64>(0) == 0
+        connected().await == 0
     })
     .await;
 
