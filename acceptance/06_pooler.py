@@ -8,7 +8,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from servers import start_pgbouncer
+from servers import Pgbouncer
 from world import APP, OPERATOR, TENANT, WORKER, check, figure, tell, wait_until
 
 OTHER = "d0000000-0000-4000-8000-000000000002"
@@ -33,8 +33,8 @@ BLUNDERS = {
 def pooler(world):
     world.dev("--no-demo")
     world.sql(world.url(OPERATOR), f"select jobforge.upsert_tenant('{OTHER}', 'other')")
-    port = start_pgbouncer(world)
-    app, worker = (re.sub(r":\d+/", f":{port}/", world.url(login)) for login in (APP, WORKER))
+    bouncer = Pgbouncer(world, world.url, (APP, WORKER))
+    app, worker = bouncer.url(APP), bouncer.url(WORKER)
 
     began = time.monotonic()
     with ThreadPoolExecutor(2) as pair:

@@ -4,10 +4,9 @@ The workers' way to the database is a pooler in transaction mode, through which 
 """
 
 import json
-import re
 import statistics
 
-from servers import Broker, start_pgbouncer
+from servers import Broker, Pgbouncer
 from world import APP, TENANT, WORKER, check, figure, tell, wait_until
 
 JOBS, QUEUE, LONE = 1000, "story", 9
@@ -16,8 +15,8 @@ KINDS = ("--queue", QUEUE, "--tenant", TENANT)
 
 def broker(world):
     world.dev("--no-demo")
-    port = start_pgbouncer(world)
-    app, worker = (re.sub(r":\d+/", f":{port}/", world.url(login)) for login in (APP, WORKER))
+    bouncer = Pgbouncer(world, world.url, (APP, WORKER))
+    app, worker = bouncer.url(APP), bouncer.url(WORKER)
     server = Broker(world)
     told = {"url": app, "JOBFORGE_BROKER__URL": server.url}
     process = world.work("worker", worker, "--queues", QUEUE, "--slots", "4", JOBFORGE_BROKER__URL=server.url)

@@ -122,13 +122,17 @@ class Postgres:
 
     PASSWORD = "only-for-this-story"
 
-    def __init__(self, world):
-        self.world, self.data, self.port = world, world.dir / "server", free_port()
+    def __init__(self, world, name="server", copy_of=None):
+        """A new one, or a standby that follows another one."""
+        self.world, self.data, self.port = world, world.dir / name, free_port()
         self.data.mkdir()
         if os.geteuid() == 0:
             shutil.chown(self.data, "postgres", "postgres")
-        self.run("initdb", "-D", self.data / "pgdata", "-U", "postgres", "--auth-local=trust",
-                 "--auth-host=scram-sha-256", "--no-sync", "--locale=C", "--encoding=UTF8")
+        if copy_of:
+            self.follow(copy_of)
+        else:
+            self.run("initdb", "-D", self.data / "pgdata", "-U", "postgres", "--auth-local=trust",
+                     "--auth-host=scram-sha-256", "--no-sync", "--locale=C", "--encoding=UTF8")
 
     def start(self):
         options = f"-p {self.port} -k {self.data} -c listen_addresses=127.0.0.1"
@@ -145,6 +149,27 @@ class Postgres:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         wait_until("the server's processes are gone", lambda: not any(alive(pid) for pid in family))
+
+    def follow(self, primary):
+        """Begins anew as a standby of that one; to be started."""
+        shutil.rmtree(self.data / "pgdata", ignore_errors=True)
+        self.run("pg_basebackup", "-D", self.data / "pgdata", "-R", "-X", "stream", "-c", "fast", "--no-sync",
+                 "-d", f"host={primary.data} port={primary.port} user=postgres")
+
+    def commit_with_standby(self):
+        """From now on what is committed here is on a standby, too."""
+        superuser = self.superuser("postgres")
+        self.world.sql(superuser, "alter system set synchronous_standby_names = '*'", "select pg_reload_conf()")
+        sync = "select count(*) from pg_stat_replication where sync_state = 'sync'"
+        wait_until("the standby is synchronous", lambda: self.world.value(superuser, sync) == "1")
+
+    def promote(self):
+        self.run("pg_ctl", "promote", "-w", "-D", self.data / "pgdata")
+
+    def demote(self):
+        """It goes on answering whoever is connected, and takes no writes."""
+        self.world.sql(self.superuser("postgres"), "alter system set default_transaction_read_only = on",
+                       "select pg_reload_conf()")
 
     def prepare(self, *types):
         """As `jobforge dev` does it: an admin without superuser's power migrates and makes the logins."""
@@ -208,37 +233,53 @@ class Api:
             return refusal.code, refusal.headers, json.loads(refusal.read() or b"null")
 
 
-def start_pgbouncer(world):
-    """In transaction mode with one server connection for each login; gives its port."""
-    program = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
-    if not program:
-        raise Failed("pgbouncer is not installed: scripts/setup test")
-    home = world.dir / "pgbouncer"
-    home.mkdir()
-    server = urlsplit(world.url(APP))
-    logins = [urlsplit(world.url(login)) for login in (APP, WORKER)]
-    # It lets everybody in and knows the passwords: on a port of this machine, for the minute of a story.
-    (home / "users.txt").write_text("".join(f'"{one.username}" "{one.password}"\n' for one in logins))
-    port = server.port + 12000
-    (home / "pgbouncer.ini").write_text(f"""[databases]
-jobforge = host=127.0.0.1 port={server.port} dbname=jobforge
+class Pgbouncer:
+    """In transaction mode, with so many server connections for each login; leads to where it is pointed."""
+
+    def __init__(self, world, url, logins, pool=1):
+        """The URLs: a function from a login's name."""
+        program = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
+        if not program:
+            raise Failed("pgbouncer is not installed: scripts/setup test")
+        self.world, self.home, self.direct, self.pool = world, world.dir / "pgbouncer", url, pool
+        self.home.mkdir()
+        self.port = free_port()
+        # It lets everybody in and knows the passwords: on a port of this machine, for the minutes of a story.
+        known = [urlsplit(url(login)) for login in logins]
+        users = [f'"{one.username}" "{one.password}"\n' for one in known]
+        (self.home / "users.txt").write_text("".join(users) + '"console" ""\n')
+        self.write(known[0].port)
+        if os.geteuid() == 0:
+            for path in (self.home, *self.home.iterdir()):
+                shutil.chown(path, "postgres", "postgres")
+        version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split("\n")[0]
+        process = world.spawn("pgbouncer", *as_server_user(program, self.home / "pgbouncer.ini"))
+        world.wait_ready(process, lambda: "process up" in world.log("pgbouncer"), "pgbouncer")
+        figure("pooler, mode, pool size", f"{version}, transaction, {pool}")
+
+    def write(self, server):
+        # By default it tries a server that was away only after 15 seconds.
+        (self.home / "pgbouncer.ini").write_text(f"""[databases]
+jobforge = host=127.0.0.1 port={server} dbname=jobforge
 [pgbouncer]
 listen_addr = 127.0.0.1
-listen_port = {port}
+listen_port = {self.port}
 unix_socket_dir =
 auth_type = trust
-auth_file = {home}/users.txt
+auth_file = {self.home}/users.txt
+admin_users = console
 pool_mode = transaction
-default_pool_size = 1
+default_pool_size = {self.pool}
+server_login_retry = 1
 """)
-    if os.geteuid() == 0:
-        for path in (home, *home.iterdir()):
-            shutil.chown(path, "postgres", "postgres")
-    version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split("\n")[0]
-    process = world.spawn("pgbouncer", *as_server_user(program, home / "pgbouncer.ini"))
-    world.wait_ready(process, lambda: "process up" in world.log("pgbouncer"), "pgbouncer")
-    figure("pooler, mode, pool size", f"{version}, transaction, 1")
-    return port
+
+    def point_to(self, server):
+        self.write(server)
+        self.world.sql(f"postgres://console@127.0.0.1:{self.port}/pgbouncer", "reload")
+
+    def url(self, login):
+        direct = urlsplit(self.direct(login))
+        return f"postgres://{direct.username}@127.0.0.1:{self.port}{direct.path}"
 
 
 def free_port():

@@ -11,9 +11,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Client, Config, GenericClient, NoTls, Socket};
+use tokio_postgres::{Client, Config, GenericClient, Socket};
 
 use crate::error::Error;
+pub use crate::hosts::reach;
 use crate::rpc::inspect_server;
 
 /// What moves a client's bytes; it does nothing unless it is polled.
@@ -37,9 +38,8 @@ pub async fn connect(url: &str) -> Result<(Client, Connection), Error> {
 /// Connects as this configuration says. The whole handshake is bounded: a frozen server accepts a
 /// connection and then says nothing.
 pub async fn connect_with(config: &Config) -> Result<(Client, Connection), Error> {
-    let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1).max(1);
-    let after = CONNECT_TIMEOUT * (hosts + 1);
-    match timeout(after, config.connect(NoTls)).await {
+    let after = CONNECT_TIMEOUT * 2;
+    match timeout(after, reach(config)).await {
         Ok(Ok(connected)) => Ok(connected),
         Ok(Err(source)) => Err(Error::Connect { server: server(config), source }),
         Err(_) => Err(Error::Timeout { operation: "connect", after }),
@@ -143,14 +143,20 @@ impl Backoff {
 
 /// Where a configuration leads, without the password.
 fn server(config: &Config) -> String {
-    let host = match config.get_hosts().first() {
-        Some(Host::Tcp(host)) => host.clone(),
-        Some(Host::Unix(path)) => path.display().to_string(),
-        None => config.get_hostaddrs().first().map_or_else(|| "nowhere".to_owned(), ToString::to_string),
+    let named = |host: &Host| match host {
+        Host::Tcp(host) => host.clone(),
+        Host::Unix(path) => path.display().to_string(),
     };
-    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let mut hosts: Vec<String> = config.get_hosts().iter().map(named).collect();
+    if hosts.is_empty() {
+        hosts = config.get_hostaddrs().iter().map(ToString::to_string).collect();
+    }
+    let ports = config.get_ports();
+    let port = |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+    let places = hosts.iter().enumerate().map(|(index, host)| format!("{host}:{}", port(index)));
+    let places = if hosts.is_empty() { "nowhere".to_owned() } else { places.collect::<Vec<_>>().join(",") };
     let user = config.get_user().unwrap_or("the default user");
-    format!("{host}:{port}/{} as {user}", config.get_dbname().unwrap_or("the default database"))
+    format!("{places}/{} as {user}", config.get_dbname().unwrap_or("the default database"))
 }
 
 #[cfg(test)]
@@ -167,6 +173,8 @@ mod tests {
         assert_eq!(plain.get_keepalives_retries(), Some(KEEPALIVE_RETRIES));
         assert_eq!(plain.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         assert_eq!(server(&plain), "db.example:5432/jobs as app");
+        let several = config("postgres://app:secret@one:1,two:2/jobs").unwrap();
+        assert_eq!(server(&several), "one:1,two:2/jobs as app");
 
         let own = config("postgres://db.example/jobs?connect_timeout=9&keepalives_idle=60").unwrap();
         assert_eq!(own.get_connect_timeout(), Some(&Duration::from_secs(9)));

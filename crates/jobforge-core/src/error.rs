@@ -180,6 +180,15 @@ impl Error {
         }
     }
 
+    /// Whether the server takes no writes: every connection to it is of no use, not this one alone.
+    pub fn is_read_only(&self) -> bool {
+        match self {
+            Error::ReadOnly => true,
+            Error::Database { source, .. } => source.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION),
+            _ => false,
+        }
+    }
+
     /// Whether the same call may succeed when it is made again, on a new connection if
     /// [`Error::is_connection`] says so.
     pub fn is_transient(&self) -> bool {

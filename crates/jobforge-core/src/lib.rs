@@ -7,6 +7,7 @@ pub mod artifact;
 pub mod connect;
 pub mod dedupe;
 pub mod error;
+mod hosts;
 mod job_type;
 pub mod listen;
 pub mod migrate;

@@ -51,6 +51,8 @@ pub(crate) struct App {
     pub(crate) rates: Rates,
     /// What was noted lately of those who name a tenant.
     named: Mutex<HashMap<Named, Instant>>,
+    /// The database was there and the logins are fit: requests are let in.
+    pub(crate) opened: CancellationToken,
     /// Long polls and streams end.
     pub(crate) ending: CancellationToken,
     /// Everything ends, whatever is under way.
@@ -87,6 +89,7 @@ impl App {
             config,
             db,
             enqueues,
+            opened: CancellationToken::new(),
             ending,
             stop,
         })

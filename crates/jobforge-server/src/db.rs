@@ -1,15 +1,21 @@
 //! The logins' pools: a small one for each, and small ones apart for calls that may wait.
 
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Connect, Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
+};
 use jobforge_core::{Error, connect};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_postgres::NoTls;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config};
 use uuid::Uuid;
 
 use crate::config::ServerConfig;
 use crate::lent::Lent;
+use crate::outage::{Outage, Tries};
 use crate::problem::Problem;
 use crate::shares::Shares;
 
@@ -21,34 +27,49 @@ const PATIENT_OTHERS: usize = 4;
 /// The logins' pools.
 #[derive(Debug)]
 pub(crate) struct Db {
-    tenant: Pool,
+    tenant: Source,
     /// The same login, apart: who waits here keeps nobody else waiting.
-    patient: Pool,
+    patient: Source,
     shares: Shares,
-    operator: Pool,
+    operator: Source,
     /// The same for the operator's login, with which keys are looked up.
-    patient_operator: Pool,
-    worker: Option<Pool>,
+    patient_operator: Source,
+    worker: Option<Source>,
     /// The same for the worker's login, with which work is claimed.
-    patient_worker: Option<Pool>,
+    patient_worker: Option<Source>,
     /// How long a call may take.
     limit: Duration,
+    pub(crate) outage: Arc<Outage>,
+}
+
+/// A login's connections.
+#[derive(Debug)]
+struct Source {
+    pool: Pool,
+    tries: Tries,
+    /// Held by each connection that is lent.
+    lent: Arc<()>,
 }
 
 impl Db {
     pub(crate) fn new(config: &ServerConfig) -> Result<Db, Error> {
-        let limit = config.call_timeout;
-        let pool = |url: &str| pool(url, config.connections, limit);
-        let patient = |url: &str| self::pool(url, PATIENT_OTHERS, limit);
+        let (limit, outage) = (config.call_timeout, Arc::new(Outage::new()));
+        let source = |url: &str, most: usize| -> Result<Source, Error> {
+            let pool = pool(url, most, limit, &outage)?;
+            Ok(Source { pool, tries: Tries::default(), lent: Arc::default() })
+        };
+        let pool = |url: &str| source(url, config.connections);
+        let patient = |url: &str| source(url, PATIENT_OTHERS);
         Ok(Db {
             tenant: pool(&config.tenant_url)?,
-            patient: self::pool(&config.tenant_url, PATIENT, limit)?,
+            patient: source(&config.tenant_url, PATIENT)?,
             shares: Shares::new(PATIENT / 2),
             operator: pool(&config.operator_url)?,
             patient_operator: patient(&config.operator_url)?,
             worker: config.worker_url.as_deref().map(pool).transpose()?,
             patient_worker: config.worker_url.as_deref().map(patient).transpose()?,
             limit,
+            outage,
         })
     }
 
@@ -89,15 +110,24 @@ impl Db {
 
     /// Ends all connections that nobody uses; those in use end when they come back.
     pub(crate) fn close(&self) {
-        let always = [&self.tenant, &self.patient, &self.operator, &self.patient_operator];
-        for pool in always.into_iter().chain(&self.worker).chain(&self.patient_worker) {
-            pool.close();
+        self.pools().for_each(Pool::close);
+    }
+
+    /// Ends those connections that nobody uses and nobody may use any more.
+    pub(crate) fn drop_stale(&self) {
+        for pool in self.pools() {
+            pool.retain(|_, metrics| !self.outage.is_stale(metrics.created));
         }
     }
 
-    async fn lend_worker(&self, pool: Option<&Pool>) -> Result<Lent, Problem> {
-        match pool {
-            Some(pool) => self.lend(pool, None).await,
+    fn pools(&self) -> impl Iterator<Item = &Pool> {
+        let always = [&self.tenant, &self.patient, &self.operator, &self.patient_operator];
+        always.into_iter().chain(&self.worker).chain(&self.patient_worker).map(|source| &source.pool)
+    }
+
+    async fn lend_worker(&self, source: Option<&Source>) -> Result<Lent, Problem> {
+        match source {
+            Some(source) => self.lend(source, None).await,
             None => Err(Problem::forbidden(
                 "no_worker_login",
                 "this server has no worker login: set server.worker_url",
@@ -105,14 +135,28 @@ impl Db {
         }
     }
 
-    async fn lend(&self, pool: &Pool, place: Option<OwnedSemaphorePermit>) -> Result<Lent, Problem> {
-        match pool.get().await {
-            Ok(object) => Ok(Lent::new(object, self.limit, place)),
-            Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "no connection to the database");
-                Err(Problem::unavailable("no connection to the database is to be had now; try again"))
+    async fn lend(&self, source: &Source, place: Option<OwnedSemaphorePermit>) -> Result<Lent, Problem> {
+        let none = || Problem::unavailable("no connection to the database is to be had now; try again");
+        let began = source.tries.begin(self.outage.demoted()).ok_or_else(none)?;
+        let error = match source.pool.get().await {
+            Ok(object) => {
+                source.tries.succeeded();
+                let counted = (self.outage.clone(), source.lent.clone());
+                return Ok(Lent::new(object, self.limit, place, counted));
             }
+            Err(error) => error,
+        };
+        // Who waits in vain for a turn says nothing of the database, unless that is away.
+        if !matches!(error, PoolError::Timeout(TimeoutType::Wait)) {
+            // Where there are connections that work, one more that is not to be had keeps nobody from them.
+            if Arc::strong_count(&source.lent) == 1 && source.pool.status().available == 0 {
+                source.tries.failed(began);
+            }
+            self.outage.begin(&error);
+        } else if !self.outage.is_on() {
+            tracing::warn!(error = &error as &dyn std::error::Error, "all connections are in use");
         }
+        Err(none())
     }
 }
 
@@ -121,16 +165,42 @@ fn patience(limit: Duration) -> Duration {
     limit.min(Duration::from_secs(5))
 }
 
-fn pool(url: &str, most: usize, limit: Duration) -> Result<Pool, Error> {
+fn pool(url: &str, most: usize, limit: Duration, outage: &Arc<Outage>) -> Result<Pool, Error> {
     let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(connect::config(url)?, NoTls, settings);
+    let manager = Manager::from_connect(connect::config(url)?, Reach, settings);
     let patience = Some(patience(limit));
+    let outage = outage.clone();
+    let fresh = Hook::sync_fn(move |_, metrics| match outage.is_stale(metrics.created) {
+        true => Err(HookError::message("its server takes no writes")),
+        false => Ok(()),
+    });
     Pool::builder(manager)
         .max_size(most)
         .runtime(Runtime::Tokio1)
         .wait_timeout(patience)
         .create_timeout(patience)
         .recycle_timeout(patience)
+        .pre_recycle(fresh)
         .build()
         .map_err(|_| Error::Closed { operation: "connect" })
+}
+
+/// Connections of a pool, made like all others.
+struct Reach;
+
+type Connecting<'a> =
+    Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), tokio_postgres::Error>> + Send + 'a>>;
+
+impl Connect for Reach {
+    fn connect(&self, config: &Config) -> Connecting<'_> {
+        let config = config.clone();
+        Box::pin(async move {
+            let (client, connection) = connect::reach(&config).await?;
+            // How a connection ended, the calls on it tell.
+            let driver = tokio::spawn(async move {
+                let _ = connection.await;
+            });
+            Ok((client, driver))
+        })
+    }
 }

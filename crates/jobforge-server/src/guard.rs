@@ -21,6 +21,9 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 const NAME_LENGTH: usize = 128;
 /// Where a balancer looks.
 const HEALTH: &str = "/api/v1/health/";
+/// What needs the database, and of it what does not.
+const API: &str = "/api/v1/";
+const LIVE: &str = "/api/v1/health/live";
 /// Beyond the longest long poll; the calls of the database have limits of their own.
 const LONGEST: Duration = Duration::from_secs(75);
 
@@ -39,11 +42,11 @@ impl RequestId {
 pub(crate) async fn watch(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = request_id(&request);
     request.extensions_mut().insert(RequestId(id.clone()));
-    let host = require_host(&request, &app);
+    let fit = require_host(&request, &app).and_then(|()| require_open(&request, &app));
     let route = format!("{} {}", request.method(), request.uri().path());
     let mut response = tokio::select! {
         biased;
-        response = async { match host { Ok(()) => next.run(request).await, Err(problem) => problem.into_response() } } => response,
+        response = async { match fit { Ok(()) => next.run(request).await, Err(problem) => problem.into_response() } } => response,
         () = tokio::time::sleep(LONGEST + app.config.call_timeout * 2) => Problem::unavailable("the request took too long").into_response(),
         () = app.stopped() => Problem::unavailable("the server stops").into_response(),
     };
@@ -64,6 +67,15 @@ fn require_host(request: &Request, app: &App) -> Result<(), Problem> {
         return Ok(());
     }
     origin::require_host(request.headers(), request.uri(), &app.config.hosts)
+}
+
+/// Before the logins were looked at nobody is served by them.
+fn require_open(request: &Request, app: &App) -> Result<(), Problem> {
+    let path = request.uri().path();
+    if app.opened.is_cancelled() || !path.starts_with(API) || path == LIVE {
+        return Ok(());
+    }
+    Err(Problem::unavailable("the server waits for its database; try again"))
 }
 
 /// A handler that panics fails its own request alone.

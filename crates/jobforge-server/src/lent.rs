@@ -5,6 +5,7 @@
 //! may arrive late, and nobody else shall read its answers.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object};
@@ -15,6 +16,7 @@ use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{CancelToken, Client, NoTls};
 
+use crate::outage::Outage;
 use crate::problem::Problem;
 
 /// How long a cancelling may take, and how long after it the call's end is waited for.
@@ -29,11 +31,19 @@ pub(crate) struct Lent {
     /// The tenant's place among those that may wait.
     place: Option<OwnedSemaphorePermit>,
     under_way: bool,
+    outage: Arc<Outage>,
+    /// Counts it among those that work.
+    _lent: Arc<()>,
 }
 
 impl Lent {
-    pub(crate) fn new(object: Object, limit: Duration, place: Option<OwnedSemaphorePermit>) -> Lent {
-        Lent { object: Some(object), limit, place, under_way: false }
+    pub(crate) fn new(
+        object: Object,
+        limit: Duration,
+        place: Option<OwnedSemaphorePermit>,
+        (outage, lent): (Arc<Outage>, Arc<()>),
+    ) -> Lent {
+        Lent { object: Some(object), limit, place, under_way: false, outage, _lent: lent }
     }
 
     /// Calls, within the limit, and tells the answer as a caller gets it.
@@ -68,11 +78,14 @@ impl Lent {
                 cancel(&token).await;
                 // Whatever it ended with: done after all, canceled, or not to be known.
                 let ended = timeout(AFTERMATH, call).await;
-                return ended.unwrap_or(Err(Error::Timeout { operation: "call", after: limit }));
+                let ended = ended.unwrap_or(Err(Error::Timeout { operation: "call", after: limit }));
+                self.outage.heed(&ended);
+                return ended;
             };
             answer
         };
         self.under_way = false;
+        self.outage.heed(&answer);
         if answer.as_ref().is_err_and(Error::is_connection)
             && let Some(object) = self.object.take()
         {

@@ -9,7 +9,8 @@
 //! - `sealer.rs`: who seals secrets on their way to the database
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`, `shares.rs`: the pools of connections, and that one tenant does not take them all; `lent.rs`: a connection
-//!   lent to one request, and the limit of each call
+//!   lent to one request, and the limit of each call; `outage.rs`: what is known while there are none
+//! - `opening.rs`: the first look at the database, which may be away
 //! - `guard.rs`, `serve.rs`, `stall.rs`, `linger.rs`, `unread.rs`, `json_bounds.rs`: what a caller may
 //!   not do to the server, and how it is told
 //! - `upkeep.rs`: what goes on between requests
@@ -32,6 +33,8 @@ mod json_bounds;
 mod lent;
 mod linger;
 mod openapi;
+mod opening;
+mod outage;
 mod problem;
 mod router;
 mod routes;

@@ -326,7 +326,10 @@ impl From<Error> for Problem {
                 )
             }
             error if error.is_transient() => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the database does not answer");
+                // That it is away is told once, where connections are lent.
+                if !error.is_connection() {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "a call may be tried again");
+                }
                 Problem::unavailable("the database cannot be reached; what was asked may be tried again")
             }
             error => {

@@ -17,10 +17,10 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use jobforge_core::{Error, preflight, rpc};
+use jobforge_core::Error;
 use secrecy::SecretString;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,8 +29,9 @@ use tower::ServiceExt;
 use crate::app::App;
 use crate::auth::token::Tokens;
 use crate::config::{CallerLimits, ServerConfig};
+use crate::opening::Found;
 use crate::stall::Unstalled;
-use crate::{linger, router, unread, upkeep};
+use crate::{linger, opening, router, unread, upkeep};
 
 /// How long requests may go on after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -46,6 +47,16 @@ pub enum StartError {
     /// A login cannot be used.
     #[error("the login of {0} cannot be used")]
     Login(&'static str, #[source] Error),
+    /// The schema is missing, or older than this program.
+    #[error(
+        "the schema is missing or old: {count} of its files are not applied, first {first}; run `jobforge migrate`"
+    )]
+    Schema {
+        /// The first file that was not applied.
+        first: String,
+        /// How many were not.
+        count: usize,
+    },
     /// The settings for tokens are unsound.
     #[error("server.tokens cannot be used: {0}")]
     Tokens(&'static str),
@@ -58,7 +69,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
-    bootstrap_token: Option<SecretString>,
+    found: Found,
 }
 
 /// A server that runs.
@@ -66,39 +77,29 @@ pub struct Server {
 pub struct ServerHandle {
     address: SocketAddr,
     app: Arc<App>,
+    opening: Opening,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Server {
-    /// Checks the logins: a superuser or an owner would see every tenant's data.
+    /// Looks at the database: a superuser or an owner would see every tenant's data, and is refused, like a login that does
+    /// not get in and a schema that is missing. A database that does not answer is no refusal: the server waits for it
+    /// once it is started, and answers 503 meanwhile.
     pub async fn new(config: ServerConfig) -> Result<Server, StartError> {
-        let named = [
-            ("database_url", Some(&config.tenant_url)),
-            ("server.operator_url", Some(&config.operator_url)),
-            ("server.worker_url", config.worker_url.as_ref()),
-        ];
-        for (name, url) in named {
-            if let Some(url) = url {
-                check(url).await.map_err(|error| StartError::Login(name, error))?;
-            }
-        }
         let tokens = config.tokens.as_ref().map(Tokens::new).transpose().map_err(StartError::Tokens)?;
-        let operator_url = config.operator_url.clone();
         let app = App::new(config, tokens).map_err(|error| StartError::Login("server", error))?;
-        let has_keys = jobforge_core::connect::with_connection(&operator_url, async |client| {
-            rpc::has_keys(&client).await
-        })
-        .await
-        .map_err(|error| StartError::Login("server.operator_url", error))?;
-        let bootstrap_token = (!has_keys).then(|| app.bootstrap.offer());
-        Ok(Server { app: Arc::new(app), bootstrap_token })
+        let found = opening::look(&app).await.inspect_err(|_| app.stop())?;
+        Ok(Server { app: Arc::new(app), found })
     }
 
     /// While there is no key at all: the token with which the first one is made, on this machine, by
     /// `POST /api/v1/bootstrap`. For the console, and nowhere else.
     pub fn bootstrap_token(&self) -> Option<&SecretString> {
-        self.bootstrap_token.as_ref()
+        match &self.found {
+            Found::Fit(token) => token.as_ref(),
+            Found::Away => None,
+        }
     }
 
     /// The routes, for whoever serves them by other means; [`Server::start_upkeep`] belongs to that.
@@ -126,7 +127,11 @@ impl Server {
             stop: stop.clone(),
         };
         let task = tokio::spawn(serving.run(listener));
-        Ok(ServerHandle { address, app: self.app, stop, task })
+        let opening = match self.found {
+            Found::Fit(token) => Opening::Over(token),
+            Found::Away => Opening::UnderWay(wait_for_database(self.app.clone())),
+        };
+        Ok(ServerHandle { address, app: self.app, opening, stop, task })
     }
 }
 
@@ -134,6 +139,21 @@ impl ServerHandle {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns once the database was found and requests are served, with the token of [`Server::bootstrap_token`], once; or
+    /// with why this server will never serve.
+    pub async fn opened(&mut self) -> Result<Option<SecretString>, StartError> {
+        let token = match &mut self.opening {
+            Opening::Over(token) => token.take(),
+            Opening::UnderWay(found) => match found.await {
+                Ok(found) => found?,
+                // The server ends.
+                Err(_) => std::future::pending().await,
+            },
+        };
+        self.opening = Opening::Over(None);
+        Ok(token)
     }
 
     /// Takes no new requests, ends long polls, lets the others end within ten seconds.
@@ -148,6 +168,24 @@ impl ServerHandle {
         upkeep::note_uses(&app).await;
         app.stop();
     }
+}
+
+/// How far the first look at the database is.
+#[derive(Debug)]
+enum Opening {
+    Over(Option<SecretString>),
+    UnderWay(oneshot::Receiver<Result<Option<SecretString>, StartError>>),
+}
+
+fn wait_for_database(app: Arc<App>) -> oneshot::Receiver<Result<Option<SecretString>, StartError>> {
+    let (tell, told) = oneshot::channel();
+    tokio::spawn(async move {
+        if let Some(found) = opening::wait(&app).await {
+            // Whoever started the server may not want to know.
+            let _ = tell.send(found);
+        }
+    });
+    told
 }
 
 /// Connections and what they share.
@@ -235,8 +273,4 @@ async fn answer(router: Router, request: Request<Incoming>, most: usize) -> Resu
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)
-}
-
-async fn check(url: &str) -> Result<(), Error> {
-    jobforge_core::connect::with_connection(url, async |client| preflight::check(&client).await).await
 }

@@ -1,10 +1,10 @@
-//! What goes on between requests: hearing of revoked keys, noting which were used.
+//! What goes on between requests: hearing of revoked keys, noting which were used, noticing a server that takes no writes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jobforge_core::listen::Listener;
-use jobforge_core::{Error, rpc};
+use jobforge_core::{Error, connect, rpc};
 
 use crate::app::App;
 
@@ -15,17 +15,13 @@ const NOTE: Duration = Duration::from_secs(5);
 
 /// Begins; ends with the app.
 pub(crate) fn start(app: &Arc<App>) {
-    let (hearing, noting) = (app.clone(), app.clone());
+    let app = app.clone();
     tokio::spawn(async move {
         tokio::select! {
-            () = hear(&hearing) => {}
-            () = hearing.stopped() => {}
-        }
-    });
-    tokio::spawn(async move {
-        tokio::select! {
-            () = note(&noting) => {}
-            () = noting.stopped() => {}
+            () = hear(&app) => {}
+            () = note(&app) => {}
+            () = drop_stale(&app) => {}
+            () = app.stopped() => {}
         }
     });
 }
@@ -37,22 +33,46 @@ pub(crate) async fn note_uses(app: &App) {
         return;
     }
     let Ok(client) = app.db.operator().await else { return };
-    if let Err(error) = client.attempt(async |c| rpc::touch_api_keys(c, &used).await).await {
+    if let Err(error) = client.attempt(async |c| rpc::touch_api_keys(c, &used).await).await
+        && !error.is_connection()
+    {
         tracing::warn!(error = &error as &dyn std::error::Error, "the use of keys is not noted");
     }
 }
 
+/// Notices a server that was demoted and left running even where nobody writes: readers would be told old things.
+async fn check_writable(app: &App) {
+    let Ok(client) = app.db.operator().await else { return };
+    // What it means is heeded there.
+    let _ = client.attempt(async |c| connect::check_writable(c).await).await;
+}
+
 async fn note(app: &App) {
+    app.opened.cancelled().await;
     loop {
         tokio::time::sleep(NOTE).await;
+        check_writable(app).await;
         note_uses(app).await;
         app.tidy();
     }
 }
 
+/// Ends connections to a server that was found to take no writes, though nobody asks for them.
+async fn drop_stale(app: &App) {
+    let mut demotions = app.db.outage.demotions();
+    while demotions.changed().await.is_ok() {
+        app.db.drop_stale();
+    }
+}
+
 async fn hear(app: &App) {
+    app.opened.cancelled().await;
+    let mut hears = true;
     loop {
-        if let Err(error) = hear_until_lost(app).await {
+        if let Err(error) = hear_until_lost(app, &mut hears).await
+            && std::mem::take(&mut hears)
+        {
+            // Once: the next tries fail for the same reason.
             tracing::warn!(error = &error as &dyn std::error::Error, "revoked keys are not heard of at once");
         }
         forget_all(app);
@@ -60,13 +80,18 @@ async fn hear(app: &App) {
     }
 }
 
-async fn hear_until_lost(app: &App) -> Result<(), Error> {
+async fn hear_until_lost(app: &App, hears: &mut bool) -> Result<(), Error> {
     let url = app.config.direct_url.as_ref().unwrap_or(&app.config.operator_url);
+    let mut demotions = app.db.outage.demotions();
     let mut listener = Listener::connect(url, &[rpc::KEYS_CHANNEL]).await?;
+    *hears = true;
     // What was revoked before is not heard any more.
     forget_all(app);
     loop {
-        let heard = listener.next().await?;
+        let heard = tokio::select! {
+            heard = listener.next() => heard?,
+            _ = demotions.changed() => return Err(Error::ReadOnly),
+        };
         app.keys.forget(&heard.payload);
         app.sessions.forget(&heard.payload);
     }

@@ -110,6 +110,7 @@ impl Ear {
     async fn listen(&self) {
         let Some(url) = &self.url else { return };
         let mut backoff = Backoff::new();
+        let mut lost = false;
         loop {
             self.needed.notified().await;
             if self.waiting.load(Ordering::Relaxed) == 0 {
@@ -118,7 +119,9 @@ impl Ear {
             // Whoever waits goes on being a reason to listen.
             self.needed.notify_one();
             let answer = self.hear(url, &mut backoff).await;
-            self.hears.store(false, Ordering::Relaxed);
+            // Once: the next tries fail for the same reason.
+            let told = lost && !self.hears.swap(false, Ordering::Relaxed);
+            lost = answer.is_err();
             self.wake();
             match answer {
                 Ok(()) => {
@@ -126,8 +129,13 @@ impl Ear {
                     sleep(DEAF_PAUSE).await;
                 }
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the listener for work is lost");
-                    sleep(backoff.next_delay()).await;
+                    if !told {
+                        tracing::warn!(
+                            error = &error as &dyn std::error::Error,
+                            "the listener for work is lost"
+                        );
+                    }
+                    sleep(backoff.next_delay().min(LOOK)).await;
                 }
             }
         }
@@ -135,6 +143,7 @@ impl Ear {
 
     /// Listens on one connection until it is lost; returns without an error when it is deaf.
     async fn hear(&self, url: &str, backoff: &mut Backoff) -> Result<(), Error> {
+        let mut demotions = self.db.outage.demotions();
         let prove = async {
             let mut listener = Listener::connect(url, &[WAKE]).await?;
             let hears = listener.test_from(url).await?;
@@ -155,19 +164,37 @@ impl Ear {
                         self.wake();
                     }
                 }
-                _ = look.tick() => self.look().await,
+                _ = look.tick() => self.look().await?,
+                _ = demotions.changed() => return Err(Error::ReadOnly),
             }
         }
     }
 
-    /// Looks for all sleepers, if nobody else does: what it finds is told by a notification.
-    async fn look(&self) {
+    /// Looks for all sleepers, if nobody else does: what it finds is told by a notification. An error when the database is
+    /// lost: what broke this connection may have silenced the listener's.
+    async fn look(&self) -> Result<(), Error> {
         if self.waiting.load(Ordering::Relaxed) == 0 {
-            return;
+            return Ok(());
         }
-        let Ok(client) = self.db.worker().await else { return };
-        if let Err(error) = client.attempt(async |c| rpc::look(c, &self.name).await).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "no look for due work");
+        let look = async {
+            let Ok(client) = self.db.worker().await else {
+                // Without a turn among many requests nothing is known of the database.
+                return if self.db.outage.is_on() {
+                    Err(Error::Closed { operation: "look" })
+                } else {
+                    Ok(())
+                };
+            };
+            client.attempt(async |c| rpc::look(c, &self.name).await).await.map(drop)
+        };
+        let late = |_| Err(Error::Timeout { operation: "look", after: PATIENCE });
+        match timeout(PATIENCE, look).await.unwrap_or_else(late) {
+            Err(error) if error.is_connection() => Err(error),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "no look for due work");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
     }
 

@@ -54,10 +54,13 @@ async fn hear(engine: &Engine, backoff: &mut Backoff) -> Result<(), Error> {
     let url = engine.config.direct_url.as_ref().unwrap_or(&engine.config.database_url);
     let patience = engine.config.call_timeout;
     let mut listener = within(patience, "listen", Listener::connect(url, &[WAKE, CANCEL, TICK])).await?;
+    let mut heard = false;
     loop {
         if !within(patience + TEST_PATIENCE * 2, "listen", is_heard(engine, &mut listener, url)).await? {
-            return Ok(());
+            // A way that let notifications through once leads to a server that nobody talks to any more.
+            return if heard { Err(Error::Closed { operation: "listen" }) } else { Ok(()) };
         }
+        heard = true;
         if !engine.ear.hears() {
             engine.ear.set_hears(true);
             // What was said before nobody heard.

@@ -34,7 +34,7 @@ pub(crate) fn start(settings: &Settings, command: &Command, output: Output) {
         LogFormat::Auto => talks && (output.is_json() || !watched()),
     };
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::builder().parse_lossy(with_quiet_client(filter)))
+        .with_env_filter(EnvFilter::builder().parse_lossy(with_quiet_clients(filter)))
         .with_writer(|| Clean(io::stderr()))
         .with_ansi(watched());
     if json {
@@ -44,9 +44,10 @@ pub(crate) fn start(settings: &Settings, command: &Command, output: Output) {
     }
 }
 
-/// What the broker's client says of each try that fails is told once by whoever tries.
-fn with_quiet_client(filter: &str) -> String {
-    if filter.contains("lapin") { filter.to_owned() } else { format!("{filter},lapin=off") }
+/// What the clients of broker and database say of each try that fails is told once by whoever tries.
+fn with_quiet_clients(filter: &str) -> String {
+    let unnamed = ["lapin", "deadpool"].into_iter().filter(|client| !filter.contains(client));
+    unnamed.fold(filter.to_owned(), |filter, client| format!("{filter},{client}=off"))
 }
 
 /// What is never printed.

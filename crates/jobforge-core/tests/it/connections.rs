@@ -5,7 +5,7 @@ use jobforge_core::listen::Listener;
 use jobforge_core::preflight::{self, Unfit};
 use jobforge_core::rpc::list_workers;
 use jobforge_core::{Error, migrate};
-use jobforge_testkit::{APP, OPERATOR, TestDb, WORKER};
+use jobforge_testkit::{APP, FaultProxy, Mode, OPERATOR, PASSWORD, TestDb, WORKER};
 
 use crate::story::Story;
 
@@ -103,4 +103,32 @@ async fn futures_may_move_between_threads() {
     movable(&migrate::up("postgres://nowhere"));
     movable(&migrate::plan("postgres://nowhere"));
     movable(&Listener::connect("postgres://nowhere", &[]));
+}
+
+#[tokio::test]
+async fn of_several_servers_the_one_that_takes_writes_is_used() {
+    let db = TestDb::new().await;
+    let real = db.url_as(APP, Some(PASSWORD));
+    let place = format!("@127.0.0.1:{}/", db.cluster_port());
+    let silent = FaultProxy::start(db.cluster_port()).await;
+    silent.set_mode(Mode::Silence);
+    let refusing = FaultProxy::start(db.cluster_port()).await;
+    refusing.set_mode(Mode::Refuse);
+    let hosts = |ports: &[u16]| {
+        let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        real.replace(&place, &format!("@{}/", hosts.join(",")))
+    };
+    let (silent, refusing, good) = (silent.port(), refusing.port(), db.cluster_port());
+    for ports in [&[silent, good][..], &[refusing, good], &[silent, refusing, 1, good], &[good, silent]] {
+        let (client, connection) =
+            connect(&hosts(ports)).await.unwrap_or_else(|error| panic!("{ports:?}: {error:?}"));
+        tokio::spawn(connection);
+        check_writable(&client).await.unwrap();
+    }
+    let Err(nobody) = connect(&hosts(&[refusing, 1])).await else { panic!("nobody is there") };
+    assert!(nobody.is_connection(), "{nobody:?}");
+    // What a server says counts more than that another is away.
+    let wrong = hosts(&[good, 1]).replace(&format!(":{PASSWORD}@"), ":wrong@");
+    let Err(refused) = connect(&wrong).await else { panic!("a wrong password") };
+    assert!(!refused.is_connection(), "{refused:?}");
 }

@@ -247,3 +247,28 @@ async fn a_server_stops_although_somebody_stays_connected() {
     assert!(rest(&mut idle).await.contains("\"status\":\"ok\""));
     drop(silent);
 }
+
+/// Its body comes a moment after it was refused, and the next request after that.
+#[tokio::test]
+async fn a_refusal_by_the_head_alone_leaves_the_connection() {
+    let site = Site::new(limits()).await;
+    let mut stream = site.connect().await;
+    for _ in 0..3 {
+        let head = "POST /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer jf_no_key\r\n\
+                    content-type: application/json\r\ncontent-length: 2\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        tokio::time::sleep(SOON / 3).await;
+        stream.write_all(b"{}").await.unwrap();
+        let mut answer = String::new();
+        while !answer.contains("credential_invalid") {
+            let mut bytes = [0; 4096];
+            let read = timeout(PATIENCE, stream.read(&mut bytes)).await.expect("an answer").unwrap();
+            assert_ne!(read, 0, "the connection ended: {answer}");
+            answer.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+        refused(&answer, 401, "credential_invalid");
+    }
+    stream.write_all(HEALTH.as_bytes()).await.unwrap();
+    let answer = rest(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}

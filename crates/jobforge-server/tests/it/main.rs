@@ -15,6 +15,7 @@ mod auth_tokens;
 mod bodies;
 mod bounds;
 mod bounds_crowd;
+mod demoted;
 mod gathering;
 mod guard;
 mod guard_tcp;

@@ -121,6 +121,32 @@ async fn a_listener_that_went_silent_is_noticed() {
     hearing.shutdown().await;
 }
 
+/// As after a failover that left the old server running: the connection stands, and nothing is said on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_that_nobody_talks_to_any_more_is_made_anew_at_once() {
+    let story = Story::begin().await;
+    let proxy = FaultProxy::start(story.db.cluster_port()).await;
+    let config = WorkerConfig { direct_url: Some(proxy.through(&story.tcp_url())), ..story.config() };
+    let worker = story.work(config, echo).await;
+    let hearing =
+        story.work(WorkerConfig { queues: vec!["elsewhere".to_owned()], ..story.config() }, echo).await;
+    asleep(&story, &[&worker, &hearing]).await;
+    let (before, began) = (proxy.connections().len(), Instant::now());
+    // A connection on which something got lost stays silent; the sentinel speaks each second.
+    proxy.set_mode(Mode::Silence);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    proxy.set_mode(Mode::Pass);
+    eventually("it listens anew", async || {
+        let made = proxy.connections().len() - before;
+        (made >= 2 && worker.hears()).then_some(())
+    })
+    .await;
+    // A way that is deaf from the beginning is left alone for half a minute.
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+    worker.shutdown().await;
+    hearing.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn serial_idle_workers_cost_one_look_a_second_together() {
     let story = Story::begin().await;

@@ -21,17 +21,25 @@ use crate::tokens::token_config;
 pub(crate) async fn run(config: &Config, args: &ServeArgs, output: Output) -> Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let server = Server::new(server_config(config)?).await?;
-    let token = server.bootstrap_token().cloned();
-    let server = server.start(args.listen.unwrap_or(config.server.listen)).await?;
+    let mut server = server.start(args.listen.unwrap_or(config.server.listen)).await?;
     let url = format!("http://{}", server.address());
-    tracing::info!(url, "the server is ready");
+    tracing::info!(url, "the server listens");
     output.answer(&json!({ "url": url }), || {
         format!("JobForge listens on {url}; {url}/docs tells the routes")
     })?;
-    if let Some(token) = token {
-        offer_bootstrap(&url, &token);
+    // Only until Postgres was there for the first time: what it says then decides whether this server can serve at all.
+    let serving = async {
+        let token = server.opened().await?;
+        tracing::info!(url, "the server is ready");
+        if let Some(token) = token {
+            offer_bootstrap(&url, &token);
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        refused = serving => return refused,
+        () = signals.next() => {}
     }
-    signals.next().await;
     tracing::info!("the server stops");
     match signals.unless_repeated(server.shutdown()).await {
         Some(()) => Ok(ExitCode::SUCCESS),

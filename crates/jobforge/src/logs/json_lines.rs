@@ -1,6 +1,7 @@
 //! A log line as one JSON object. The same ten names stand in every line, with null where they do not apply; what
 //! else a line carries is in `fields`. So whoever reads them needs one schema.
 
+use std::error::Error;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -89,6 +90,18 @@ impl Line {
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.put(field, format!("{value:?}").into());
+    }
+
+    /// With its causes, as on a terminal.
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        let mut texts = vec![value.to_string()];
+        let mut cause = value.source();
+        while let Some(error) = cause {
+            texts.push(error.to_string());
+            cause = error.source();
+        }
+        texts.dedup();
+        self.put(field, texts.join(": ").into());
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {

@@ -22,6 +22,7 @@ mod migrate;
 mod operate;
 mod schedule;
 mod serve;
+mod serve_outage;
 mod tokens;
 mod work;
 

@@ -2,18 +2,19 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use jobforge_testkit::{APP, OPERATOR, PASSWORD, TestDb, WORKER};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::{Cli, demo_db, until};
+use crate::{Cli, demo_db, jobforge, until};
 
 /// A running `jobforge serve`.
 pub(crate) struct Serve {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) url: String,
 }
 
@@ -25,16 +26,20 @@ impl Serve {
 
     /// The same with more settings, and what it says beside its answer goes there.
     pub(crate) fn start_with(db: &TestDb, stderr: Stdio, settings: &[(&str, &str)]) -> Serve {
-        let mut command = Cli::new(db, APP).command();
-        command
-            .args(["serve", "--listen", "127.0.0.1:0", "--json"])
-            .env("JOBFORGE_SERVER__OPERATOR_URL", db.url_as(OPERATOR, Some(PASSWORD)))
-            .env("JOBFORGE_SERVER__WORKER_URL", db.url_as(WORKER, Some(PASSWORD)))
-            .envs(settings.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(stderr);
-        // The directory of its settings is gone by then: there are none.
-        command.current_dir("/");
+        let mut command = serve_command(|login| db.url_as(login, Some(PASSWORD)));
+        command.envs(settings.iter().copied()).stderr(stderr);
+        Serve::run(command)
+    }
+
+    /// The same, on the database at these URLs of the logins.
+    pub(crate) fn start_at(url: impl Fn(&str) -> String, stderr: Stdio) -> Serve {
+        let mut command = serve_command(url);
+        command.stderr(stderr);
+        Serve::run(command)
+    }
+
+    fn run(mut command: Command) -> Serve {
+        command.stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut text = String::new();
@@ -49,9 +54,21 @@ impl Serve {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    fn ended(&mut self) -> ExitStatus {
+    pub(crate) fn ended(&mut self) -> ExitStatus {
         until("the server ends", || self.child.try_wait().unwrap())
     }
+}
+
+/// `jobforge serve` on a free port, with these URLs of the logins.
+pub(crate) fn serve_command(url: impl Fn(&str) -> String) -> Command {
+    // A directory without settings.
+    let mut command = jobforge(Path::new("/"));
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--json"])
+        .env("JOBFORGE_DATABASE_URL", url(APP))
+        .env("JOBFORGE_SERVER__OPERATOR_URL", url(OPERATOR))
+        .env("JOBFORGE_SERVER__WORKER_URL", url(WORKER));
+    command
 }
 
 impl Drop for Serve {
@@ -63,6 +80,12 @@ impl Drop for Serve {
 
 /// Status and body of one request: method and path, then a body if there is one.
 pub(crate) fn request(url: &str, key: &str, line: &str, body: Option<&str>) -> (u16, Value) {
+    let (status, _, body) = exchange(url, key, line, body);
+    (status, body)
+}
+
+/// Status, head and body of one request.
+pub(crate) fn exchange(url: &str, key: &str, line: &str, body: Option<&str>) -> (u16, String, Value) {
     let host = url.strip_prefix("http://").unwrap();
     let (method, path) = line.split_once(' ').unwrap();
     let body = body.unwrap_or_default();
@@ -78,7 +101,7 @@ pub(crate) fn request(url: &str, key: &str, line: &str, body: Option<&str>) -> (
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    (status, head.to_ascii_lowercase(), serde_json::from_str(body).unwrap_or(Value::Null))
 }
 
 #[tokio::test]
