@@ -1247,6 +1247,7 @@ alter function jobforge.charge(uuid, uuid[], uuid[], timestamp with time zone) o
 
 create function jobforge.check_jobs(p_now timestamp with time zone, p_operator boolean, p_types text[], p_payloads jsonb[], p_queues text[], p_priorities integer[], p_run_ats timestamp with time zone[], p_idempotency_keys text[], p_dedupe_keys text[], p_ids uuid[], p_max_attempts integer[], p_correlation_ids text[], p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[], p_concurrency_keys text[], p_room integer, p_retention text) returns TABLE(at integer, type text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, idempotency_key text, dedupe_key text, given_id uuid, max_attempts integer, correlation_id text, traceparent text, tags jsonb, source text, source_ref text, concurrency_key text, retention text, problem text) language sql stable;
 alter function jobforge.check_jobs(timestamp with time zone, boolean, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text[], integer, text) owner to jf_fn;
+grant execute on function jobforge.check_jobs(timestamp with time zone, boolean, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text[], integer, text) to jf_sys;
 
 create function jobforge.claim_jobs(p_worker_id text, p_queues text[], p_types text[], p_limit integer DEFAULT 1, p_lease_id uuid DEFAULT NULL::uuid, p_lease_seconds integer DEFAULT 30, p_window integer DEFAULT NULL::integer, p_cursor jsonb DEFAULT NULL::jsonb, p_new_lease_id uuid DEFAULT NULL::uuid, p_free integer DEFAULT NULL::integer) returns SETOF jobforge.claimed language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer) owner to jf_sys;
@@ -1348,6 +1349,11 @@ create function jobforge.end_session(p_id_sha256 bytea) returns boolean language
 alter function jobforge.end_session(bytea) owner to jf_sys;
 grant execute on function jobforge.end_session(bytea) to jf_operator;
 
+create function jobforge.enqueue_gathered(p_tenant_ids uuid[], p_types text[], p_payloads jsonb[], p_queues text[] DEFAULT NULL::text[], p_priorities integer[] DEFAULT NULL::integer[], p_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_max_attempts integer[] DEFAULT NULL::integer[], p_correlation_ids text[] DEFAULT NULL::text[], p_traceparents text[] DEFAULT NULL::text[], p_tags jsonb[] DEFAULT NULL::jsonb[], p_sources text[] DEFAULT NULL::text[], p_source_refs text[] DEFAULT NULL::text[], p_concurrency_keys text[] DEFAULT NULL::text[], p_created_bys text[] DEFAULT NULL::text[]) returns TABLE(at integer, id uuid, run_at timestamp with time zone, error_code text, error_reason text) language plpgsql volatile security definer set enable_mergejoin=off set enable_nestloop=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.enqueue_gathered(uuid[], text[], jsonb[], text[], integer[], timestamp with time zone[], integer[], text[], text[], jsonb[], text[], text[], text[], text[]) owner to jf_sys;
+grant execute on function jobforge.enqueue_gathered(uuid[], text[], jsonb[], text[], integer[], timestamp with time zone[], integer[], text[], text[], jsonb[], text[], text[], text[], text[]) to jf_operator;
+grant execute on function jobforge.enqueue_gathered(uuid[], text[], jsonb[], text[], integer[], timestamp with time zone[], integer[], text[], text[], jsonb[], text[], text[], text[], text[]) to jf_tenant;
+
 create function jobforge.enqueue_job(p_tenant_id uuid, p_type text, p_payload jsonb DEFAULT '{}'::jsonb, p_queue text DEFAULT NULL::text, p_priority integer DEFAULT NULL::integer, p_run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_idempotency_key text DEFAULT NULL::text, p_dedupe_key text DEFAULT NULL::text, p_id uuid DEFAULT NULL::uuid, p_max_attempts integer DEFAULT NULL::integer, p_correlation_id text DEFAULT NULL::text, p_traceparent text DEFAULT NULL::text, p_tags jsonb DEFAULT NULL::jsonb, p_source text DEFAULT NULL::text, p_source_ref text DEFAULT NULL::text, p_created_by text DEFAULT NULL::text, p_concurrency_key text DEFAULT NULL::text, OUT id uuid, OUT status text, OUT existing boolean, OUT run_at timestamp with time zone) returns record language plpgsql volatile security definer set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text, text) owner to jf_fn;
 grant execute on function jobforge.enqueue_job(uuid, text, jsonb, text, integer, timestamp with time zone, text, text, uuid, integer, text, text, jsonb, text, text, text, text) to jf_operator;
@@ -1361,10 +1367,10 @@ grant execute on function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], i
 create function jobforge.enqueue_keyed(p_tenant_id uuid, p_types text[], p_payloads jsonb[], p_queues text[], p_priorities integer[], p_run_ats timestamp with time zone[], p_idempotency_keys text[], p_dedupe_keys text[], p_ids uuid[], p_max_attempts integer[], p_correlation_ids text[], p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[], p_created_by text, p_concurrency_keys text[], p_room integer, p_retention text) returns TABLE(at integer, id uuid, status text, existing boolean, run_at timestamp with time zone, error_code text, error_reason text) language plpgsql volatile;
 alter function jobforge.enqueue_keyed(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text, text[], integer, text) owner to jf_fn;
 
-create function jobforge.enqueue_plain(p_tenant_id uuid, p_type text, p_payload jsonb, OUT id uuid, OUT run_at timestamp with time zone) returns record language plpgsql volatile security definer set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
-alter function jobforge.enqueue_plain(uuid, text, jsonb) owner to jf_fn;
-grant execute on function jobforge.enqueue_plain(uuid, text, jsonb) to jf_operator;
-grant execute on function jobforge.enqueue_plain(uuid, text, jsonb) to jf_tenant;
+create function jobforge.enqueue_plain(p_tenant_id uuid, p_type text, p_payload jsonb, p_created_by text DEFAULT NULL::text, OUT id uuid, OUT run_at timestamp with time zone) returns record language plpgsql volatile security definer set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.enqueue_plain(uuid, text, jsonb, text) owner to jf_fn;
+grant execute on function jobforge.enqueue_plain(uuid, text, jsonb, text) to jf_operator;
+grant execute on function jobforge.enqueue_plain(uuid, text, jsonb, text) to jf_tenant;
 
 create function jobforge.error_class(p_tenant_id uuid, p_job_id uuid, p_fence integer, p_status text) returns text language sql stable;
 alter function jobforge.error_class(uuid, uuid, integer, text) owner to jf_fn;
@@ -1568,6 +1574,7 @@ alter function jobforge.lane_tenants(text, text) owner to jf_sys;
 
 create function jobforge.large_payload_problem(p_payload jsonb) returns text language plpgsql immutable;
 alter function jobforge.large_payload_problem(jsonb) owner to jf_fn;
+grant execute on function jobforge.large_payload_problem(jsonb) to jf_sys;
 
 create function jobforge.lead(p_holder text, p_seconds integer DEFAULT 10) returns TABLE(term bigint, leads boolean, expires_at timestamp with time zone) language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.lead(text, integer) owner to jf_sys;
@@ -1749,6 +1756,7 @@ grant execute on function jobforge.pause(text, text, text, timestamp with time z
 
 create function jobforge.payload_problem(p_payload jsonb) returns text language sql immutable;
 alter function jobforge.payload_problem(jsonb) owner to jf_fn;
+grant execute on function jobforge.payload_problem(jsonb) to jf_sys;
 
 create function jobforge.pending_room(p_tenant_id uuid, p_max_pending integer, p_now timestamp with time zone) returns integer language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.pending_room(uuid, integer, timestamp with time zone) owner to jf_sys;
@@ -2206,6 +2214,7 @@ alter function jobforge.waits_since(text, text) owner to jf_sys;
 
 create function jobforge.wake(p_types text[], p_queues text[], p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.wake(text[], text[], timestamp with time zone) owner to jf_fn;
+grant execute on function jobforge.wake(text[], text[], timestamp with time zone) to jf_sys;
 
 create function jobforge.wake_worker(p_worker_id text) returns boolean language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.wake_worker(text) owner to jf_sys;

@@ -281,17 +281,17 @@ fn read_answer(row: &Row) -> Result<(i32, Result<Enqueued, Refusal>), Error> {
     if let Some(id) = id {
         return Ok((at, Ok(enqueued(id, status, existing, run_at))));
     }
-    Ok((at, Err(refusal(OPERATION, at, code, reason)?)))
+    Ok((at, Err(refusal(OPERATION, at, code.as_deref(), reason)?)))
 }
 
 /// Why a row without a job has none.
 pub(super) fn refusal(
     operation: &'static str,
     at: i32,
-    code: Option<String>,
+    code: Option<&str>,
     reason: Option<String>,
 ) -> Result<Refusal, Error> {
-    let code = Code::parse(code.as_deref().unwrap_or_default())
+    let code = Code::parse(code.unwrap_or_default())
         .ok_or_else(|| Error::shape(operation, format_args!("row {at} has neither an id nor a code")))?;
     Ok(Refusal { code, reason: reason.unwrap_or_default() })
 }

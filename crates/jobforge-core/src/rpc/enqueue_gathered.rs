@@ -61,10 +61,10 @@ fn read_answer(row: &Row) -> Result<(i32, Result<Enqueued, Refusal>), Error> {
     let mut columns = Columns::of(OPERATION, row);
     let at = columns.take()?;
     let (id, run_at) = (columns.take::<Option<Uuid>>()?, columns.take()?);
-    let (code, reason) = (columns.take()?, columns.take()?);
+    let (code, reason) = (columns.take::<Option<String>>()?, columns.take()?);
     let answer = match id {
         Some(id) => Ok(Enqueued { id, status: "queued".to_owned(), existing: false, run_at }),
-        None => Err(refusal(OPERATION, at, code, reason)?),
+        None => Err(refusal(OPERATION, at, code.as_deref(), reason)?),
     };
     Ok((at, answer))
 }

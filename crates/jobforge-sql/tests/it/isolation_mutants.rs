@@ -2,6 +2,7 @@
 //! turn probes red. A probe that stays green whatever happens proves nothing.
 
 mod faults;
+mod logins;
 
 use jobforge_testkit::TestDb;
 
@@ -56,7 +57,7 @@ async fn faulty_fences_are_caught() {
 
 #[tokio::test]
 async fn faulty_bindings_are_caught() {
-    assert_all_caught(faults::LOGINS).await;
+    assert_all_caught(logins::LOGINS).await;
 }
 
 #[tokio::test]
