@@ -18,6 +18,7 @@ mod bounds_crowd;
 mod gathering;
 mod guard;
 mod guard_tcp;
+mod health;
 mod isolation;
 mod jobs;
 mod jobs_bulk;
