@@ -3,6 +3,7 @@
 //! Nothing depends on them. A broker that is away costs one warning and the time until the next look; a
 //! message that is none is counted and forgotten.
 
+mod dial;
 mod listener;
 mod probe;
 mod publisher;
@@ -80,7 +81,7 @@ impl Broker {
     async fn open(&self, who: &str) -> Result<(Connection, Channel), Away> {
         answered(async {
             let properties = ConnectionProperties::default().with_connection_name(who.into());
-            let connection = Connection::connect_uri(self.uri.clone(), properties).await?;
+            let connection = dial::dial(self.uri.clone(), properties).await?;
             let channel = connection.create_channel().await?;
             self.declare_exchange(&channel).await?;
             Ok((connection, channel))

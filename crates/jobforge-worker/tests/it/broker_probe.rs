@@ -5,9 +5,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use jobforge_testkit::{Broker as Server, FaultProxy, Mode};
 use jobforge_worker::{Broker, Probe};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
-use crate::support::{Lines, eventually};
+use crate::support::{Lines, PATIENCE, eventually};
 
 /// Connections so far, and those of them that are open.
 fn connections(proxy: &FaultProxy) -> (usize, usize) {
@@ -23,18 +24,15 @@ async fn serial_a_probe_keeps_its_connection_and_makes_another_when_that_is_gone
     let broker = Broker::new(&proxy.through(&server.url())).unwrap();
     let probe = Probe::new(broker).believing_for(Duration::ZERO);
     assert_eq!(connections(&proxy), (0, 0), "not before it is asked");
+    // Callers that do not wait for their answers.
+    for _ in 0..20 {
+        drop(tokio::time::timeout(Duration::ZERO, probe.answers()).await);
+    }
     for _ in 0..20 {
         assert!(probe.answers().await);
     }
     assert!(join_all((0..20).map(|_| probe.answers())).await.into_iter().all(|answer| answer));
     assert_eq!(connections(&proxy), (1, 1), "one for all questions");
-
-    // A caller that does not wait for its answer.
-    for _ in 0..20 {
-        drop(tokio::time::timeout(Duration::ZERO, probe.answers()).await);
-    }
-    assert!(probe.answers().await);
-    assert_eq!(connections(&proxy), (1, 1));
 
     // Gone between two questions: the broker is there all the same.
     proxy.cut();
@@ -69,4 +67,17 @@ async fn those_who_ask_together_get_one_answer() {
         second = hang_up => panic!("a second connection: {second:?}"),
     }
     assert!(!format!("{probe:?}").contains("guest"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_never_speaks_is_hung_up_on() {
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("amqp://guest:guest@{}", mute.local_addr().unwrap());
+    let probe = Probe::new(Broker::new(&url).unwrap());
+    let (answer, accepted) = tokio::join!(probe.answers(), mute.accept());
+    assert!(!answer);
+    let mut said = Vec::new();
+    let hung_up = tokio::time::timeout(PATIENCE, accepted.unwrap().0.read_to_end(&mut said)).await;
+    hung_up.expect("the connection is left open").unwrap();
+    assert_eq!(said, b"AMQP\0\0\x09\x01");
 }
