@@ -18,8 +18,11 @@ fn connections(proxy: &FaultProxy) -> (usize, usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn serial_a_probe_keeps_its_connection_and_makes_another_when_that_is_gone() {
-    let lines = Lines::capture();
     let server = Server::start().await;
+    // A broker that has just started may be slow to its first caller.
+    let first = Probe::new(Broker::new(&server.url()).unwrap()).believing_for(Duration::ZERO);
+    eventually("the broker answers", async || first.answers().await.then_some(())).await;
+    let lines = Lines::capture();
     let proxy = FaultProxy::start(server.port()).await;
     let broker = Broker::new(&proxy.through(&server.url())).unwrap();
     let probe = Probe::new(broker).believing_for(Duration::ZERO);
