@@ -154,7 +154,7 @@ impl Claimer {
         let answer = within(patience, "claim_jobs", rpc::prepare_claim(&*client)).await;
         self.link.heed(&answer);
         self.prepared = answer.ok();
-        let answer = within(patience, "listen", listen::on(&*client, WAKE)).await;
+        let answer = within(patience, "listen", listen::on(&client, WAKE)).await;
         self.link.heed(&answer);
         if answer.is_ok() {
             self.listens_on = self.link.made();
