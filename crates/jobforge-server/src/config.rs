@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::auth::TokenConfig;
+use crate::broker_check::BrokerCheck;
 use crate::sealer::Sealer;
 use crate::tick::Tick;
 
@@ -34,6 +35,8 @@ pub struct ServerConfig {
     pub waiters: usize,
     /// Who seals connectors' secrets. Without, a secret given in clear is refused.
     pub sealer: Option<Arc<dyn Sealer>>,
+    /// The broker without which the server is not ready. Without, the database alone counts.
+    pub broker: Option<Arc<dyn BrokerCheck>>,
     /// Whose tokens are taken beside API keys.
     pub tokens: Option<TokenConfig>,
     /// How long a credential that was looked up is believed without asking again; less than five seconds, so that a
@@ -85,6 +88,7 @@ impl ServerConfig {
             tick: None,
             waiters: 5_000,
             sealer: None,
+            broker: None,
             tokens: None,
             credential_memory: Duration::from_secs(3),
             hosts: Vec::new(),

@@ -7,6 +7,7 @@
 //! - `wake.rs`: long polls woken when there is work
 //! - `rules.rs`: the definitions' schemas, compiled once
 //! - `sealer.rs`: who seals secrets on their way to the database
+//! - `broker_check.rs`: the broker, where the server is not ready without it
 //! - `problem.rs`: every refusal, as RFC 9457 tells it
 //! - `db.rs`, `shares.rs`: the pools of connections, and that one tenant does not take them all; `lent.rs`: a connection
 //!   lent to one request, and the limit of each call; `outage.rs`: what is known while there are none
@@ -20,6 +21,7 @@
 
 mod app;
 pub mod auth;
+mod broker_check;
 mod bulks;
 mod change;
 mod config;
@@ -49,6 +51,7 @@ mod upkeep;
 mod waiters;
 mod wake;
 
+pub use broker_check::{BrokerAnswer, BrokerCheck};
 pub use config::{CallerLimits, RateLimits, ServerConfig};
 pub use openapi::document;
 pub use problem::{ErrorCode, Problem};

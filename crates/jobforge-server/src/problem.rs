@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::lent::{is_canceled, is_late};
 
-/// How long a caller should wait for the database to come back.
+/// How long a caller should wait for the database or the broker to come back.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What is wrong with a request before any function of the database has a say.
@@ -31,7 +31,7 @@ pub enum ErrorCode {
     NoRoute,
     /// JF105: too many requests.
     RateLimited,
-    /// JF106: the database does not answer; nothing is known to have changed.
+    /// JF106: the database does not answer, or what else is needed; nothing is known to have changed.
     Unavailable,
     /// JF107: the server failed.
     Internal,
@@ -84,7 +84,7 @@ impl ErrorCode {
             ErrorCode::TooLarge => "too large",
             ErrorCode::NoRoute => "no such route",
             ErrorCode::RateLimited => "too many requests",
-            ErrorCode::Unavailable => "the database does not answer",
+            ErrorCode::Unavailable => "a needed service does not answer",
             ErrorCode::Internal => "the server failed",
         }
     }
@@ -211,6 +211,15 @@ impl Problem {
         Problem {
             retry_after: Some(RETRY_AFTER),
             ..Problem::new(ErrorCode::Unavailable, "call_timeout", detail)
+        }
+    }
+
+    /// The broker does not answer, and the server is not ready without it.
+    pub(crate) fn broker_unavailable() -> Problem {
+        let detail = "the broker does not answer, and server.ready_requires_broker is set";
+        Problem {
+            retry_after: Some(RETRY_AFTER),
+            ..Problem::new(ErrorCode::Unavailable, "broker_unavailable", detail)
         }
     }
 

@@ -3,7 +3,9 @@
 //! Nothing depends on them. A broker that is away costs one warning and the time until the next look; a
 //! message that is none is counted and forgotten.
 
+mod dial;
 mod listener;
+mod probe;
 mod publisher;
 
 use std::fmt;
@@ -18,6 +20,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 pub(crate) use listener::hear_hints;
+pub use probe::Probe;
 pub use publisher::Publisher;
 
 /// How long a broker may take to answer.
@@ -78,14 +81,20 @@ impl Broker {
     async fn open(&self, who: &str) -> Result<(Connection, Channel), Away> {
         answered(async {
             let properties = ConnectionProperties::default().with_connection_name(who.into());
-            let connection = Connection::connect_uri(self.uri.clone(), properties).await?;
+            let connection = dial::dial(self.uri.clone(), properties).await?;
             let channel = connection.create_channel().await?;
-            let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
-            let kind = ExchangeKind::Topic;
-            channel.exchange_declare(self.exchange.clone(), kind, durable, FieldTable::default()).await?;
+            self.declare_exchange(&channel).await?;
             Ok((connection, channel))
         })
         .await
+    }
+
+    /// Returns when the broker has answered that the exchange is there.
+    async fn declare_exchange(&self, channel: &Channel) -> Result<(), Away> {
+        let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+        let kind = ExchangeKind::Topic;
+        channel.exchange_declare(self.exchange.clone(), kind, durable, FieldTable::default()).await?;
+        Ok(())
     }
 }
 
@@ -114,15 +123,20 @@ struct Hint {
 enum Away {
     #[error(transparent)]
     Failed(#[from] lapin::Error),
-    #[error("no answer within {PATIENCE:?}")]
-    Silent,
+    #[error("no answer within {0:?}")]
+    Silent(Duration),
     #[error("the broker ended the subscription")]
     Ended,
 }
 
 /// A step that the broker must answer in time.
 async fn answered<T>(step: impl Future<Output = Result<T, Away>>) -> Result<T, Away> {
-    timeout(PATIENCE, step).await.unwrap_or(Err(Away::Silent))
+    within(PATIENCE, step).await
+}
+
+/// The same in this time.
+async fn within<T>(patience: Duration, step: impl Future<Output = Result<T, Away>>) -> Result<T, Away> {
+    timeout(patience, step).await.unwrap_or(Err(Away::Silent(patience)))
 }
 
 fn named(what: &'static str, name: &str) -> Result<ShortString, BrokerError> {

@@ -60,7 +60,7 @@ pub mod testing;
 mod worker;
 
 #[cfg(feature = "amqp")]
-pub use broker::{Broker, BrokerError, Publisher};
+pub use broker::{Broker, BrokerError, Probe, Publisher};
 pub use config::WorkerConfig;
 #[doc(hidden)]
 pub use config::{FaultHook, Faults};

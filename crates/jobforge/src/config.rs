@@ -139,6 +139,7 @@ impl Config {
             }
         }
         self.broker.named()?;
+        self.required_broker()?;
         let rules = [
             (!self.worker.queues.is_empty(), "worker.queues must name a queue"),
             ((1..=10_000).contains(&self.worker.slots), "worker.slots must be 1 to 10000"),
@@ -165,6 +166,15 @@ impl Config {
         self.egress.validate()?;
         self.server.validate()?;
         self.artifacts.validate()
+    }
+
+    /// The broker without which a server is not ready, if the settings say so.
+    pub(crate) fn required_broker(&self) -> Result<Option<Broker>> {
+        if !self.server.ready_requires_broker {
+            return Ok(None);
+        }
+        let needs = "server.ready_requires_broker needs a broker: set broker.url (JOBFORGE_BROKER__URL)";
+        self.broker.named()?.context(needs).map(Some)
     }
 }
 
@@ -328,6 +338,8 @@ mod tests {
             "[server.callers]\nopen = 0",
             "[server]\nhosts = [\"https://jobs.example.org\"]",
             "[server]\nrate = 1",
+            "[server]\nready_requires_broker = true",
+            "[server]\nready_requires_broker = \"perhaps\"\n[broker]\nurl = \"amqp://broker\"",
             "[server.rates]\nper_credential = 0",
             "[server.rates]\nrefused_per_address = 0",
             "[server.tokens]\nissuer = \"https://i\"\naudience = \"a\"",
@@ -374,6 +386,22 @@ mod tests {
         assert_eq!((server.waiters, server.call_timeout), (defaults.waiters, defaults.call_timeout));
         assert_eq!(server.callers, defaults.callers);
         assert!(!server.development, "no key but those that were made");
+    }
+
+    #[test]
+    fn a_server_requires_a_broker_only_where_there_is_one() {
+        let broker = "[broker]\nurl = \"amqp://broker\"";
+        let required = |text: &str| {
+            let settings = Settings::merge(vec![defaults(), file(text)])?;
+            settings.config.required_broker()
+        };
+        assert!(required("").unwrap().is_none());
+        assert!(required(broker).unwrap().is_none(), "only where it was asked for");
+        let asked = "[server]\nready_requires_broker = true\n";
+        let broker = required(&format!("{asked}{broker}")).unwrap().unwrap();
+        assert_eq!(broker.to_string(), "amqp://broker:5672");
+        let alone = required(asked).unwrap_err().to_string();
+        assert!(alone.contains("server.ready_requires_broker") && alone.contains("broker.url"), "{alone}");
     }
 
     #[test]

@@ -8,9 +8,11 @@
 //! - `programs.rs`: the commands as jobs that this worker's file names
 //! - `secrets.rs`: keys and secrets of the environment; `sealer.rs`: the server's use of them
 //! - `tokens.rs`: whose tokens the server takes, and how it has the issuer's keys
+//! - `broker.rs`: the broker, where the server is not ready without it
 //! - `failure.rs`: how a failure is told, and the exit codes
 //! - `logs.rs`, `output.rs`, `signals.rs`: logs to stderr, data to stdout, an orderly end
 
+mod broker;
 mod cli;
 mod commands;
 mod config;

@@ -28,10 +28,15 @@ pub(crate) async fn live() -> Answer<Health> {
     Answer(WELL)
 }
 
-/// The database answers and takes writes.
+/// The database answers and takes writes, and the broker answers where the server's settings require it.
 #[utoipa::path(get, path = "/health/ready", tag = "health", security(()), responses((status = 200, body = Health)))]
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Answer<Health>, Problem> {
     let client = app.db.tenant().await?;
     client.call(async |c| connect::check_writable(c).await).await?;
+    if let Some(broker) = &app.config.broker
+        && !broker.answers().await
+    {
+        return Err(Problem::broker_unavailable());
+    }
     Ok(Answer(WELL))
 }

@@ -19,6 +19,7 @@ mod demoted;
 mod gathering;
 mod guard;
 mod guard_tcp;
+mod health;
 mod isolation;
 mod jobs;
 mod jobs_bulk;

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "amqp")]
 mod broker;
+#[cfg(feature = "amqp")]
+mod broker_probe;
 mod calls;
 mod examples;
 mod faults;

@@ -8,6 +8,7 @@ use jobforge_server::{Server, ServerConfig};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
+use crate::broker::broker_check;
 use crate::cli::ServeArgs;
 use crate::config::{Config, ServerLogins};
 use crate::failure::Usage;
@@ -73,6 +74,7 @@ fn server_config(config: &Config) -> Result<ServerConfig> {
     let worker = settings.worker_url.clone().map_or_else(|| of_dev(Purpose::Work), |url| Ok(Some(url)))?;
     let tokens = token_config(&settings.tokens, || config.egress.settings())?;
     let sealer = Some(Arc::new(KeySealer(seal_keys()?)) as _);
+    let broker = broker_check(config)?;
     let config = settings.config(ServerLogins { tenant, operator, worker });
-    Ok(ServerConfig { direct_url, sealer, tokens, ..config })
+    Ok(ServerConfig { direct_url, sealer, tokens, broker, ..config })
 }

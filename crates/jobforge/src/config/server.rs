@@ -26,6 +26,7 @@ pub(crate) struct ServerSettings {
     pub(crate) max_body_bytes: usize,
     pub(crate) gather: bool,
     pub(crate) hosts: Vec<String>,
+    pub(crate) ready_requires_broker: bool,
     pub(crate) rates: RateSettings,
     pub(crate) tokens: TokenSettings,
     pub(crate) callers: CallerSettings,

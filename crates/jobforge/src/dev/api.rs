@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use jobforge_server::auth::TokenConfig;
 use jobforge_server::{Server, ServerConfig, ServerHandle, StartError};
 
+use crate::broker::broker_check;
 use crate::config::{Config, ServerLogins};
 use crate::dev::roles::Urls;
 use crate::dev::tick::DueJobs;
@@ -41,6 +42,7 @@ pub(crate) async fn start(
         development: true,
         tick: Some(Arc::new(given.due)),
         tokens: given.tokens,
+        broker: broker_check(config)?,
         sealer: Some(Arc::new(KeySealer(seal_keys()?))),
         ..config.server.config(logins)
     };
