@@ -186,8 +186,10 @@ async fn what_survives_a_worker_killed_together_with_its_supervisors_is_found_by
         assert_eq!(supervisors.len(), 1);
         // In a namespace the supervisor that does the work is the child of the one that waits.
         let within: Vec<i32> = if way == "auto" { children(supervisors[0]) } else { Vec::new() };
-        for pid in within.into_iter().chain(supervisors).chain([work.pid()]) {
-            kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+        // At one moment: who saw another die would clean up after it.
+        let all: Vec<i32> = within.into_iter().chain(supervisors).chain([work.pid()]).collect();
+        for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+            all.iter().for_each(|pid| kill(Pid::from_raw(*pid), signal).unwrap());
         }
         drop(work);
         if way == "off" {
