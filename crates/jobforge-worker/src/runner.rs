@@ -284,12 +284,7 @@ impl Claimer {
         let good_until = sent + self.engine.config.lease();
         // With nothing but a suspect the database made no lease beside the suspect's own.
         if self.lease.is_none() && claimed.jobs.iter().any(|job| job.lease_id == claimed.lease_id) {
-            let lease = Arc::new(Lease::new(claimed.lease_id, self.window, good_until));
-            self.watching.abort_all();
-            if lease.window > self.engine.config.tight_window() && self.budget.is_none() {
-                self.watching.spawn(watch(self.engine.clone(), lease.clone()));
-            }
-            self.lease = Some(lease);
+            self.lease = Some(Arc::new(Lease::new(claimed.lease_id, self.window, good_until)));
         }
         let on = |job: &ClaimedJob| match &self.lease {
             Some(lease) if lease.id == job.lease_id => lease.clone(),
@@ -302,12 +297,16 @@ impl Claimer {
             .map(|(lease, job)| Arc::new(Job::new(job, lease)))
             .collect();
         let holdings = &self.engine.holdings;
+        let is_new = self.lease.as_ref().is_some_and(|lease| !holdings.knows(lease.id));
         let shared = |job: &Job| self.lease.as_ref().is_some_and(|lease| Arc::ptr_eq(&job.lease, lease));
         if let Some(lease) = &self.lease {
             holdings.adopt(lease, jobs.iter().filter(|job| shared(job)).cloned());
         }
         for job in jobs.iter().filter(|job| !shared(job)) {
             holdings.adopt(&job.lease, [job.clone()]);
+        }
+        if is_new {
+            self.watch_window();
         }
         Counters::add(&self.engine.counters.claimed, jobs.len());
         self.budget = self.budget.map(|budget| budget.saturating_sub(jobs.len()));
@@ -319,6 +318,15 @@ impl Claimer {
         let refused = self.engine.buffer.push(jobs);
         self.engine.give_back(refused);
         round
+    }
+
+    /// Looks after a lease with a wide window, once it is held: what nobody holds needs no looking after.
+    fn watch_window(&mut self) {
+        self.watching.abort_all();
+        let wide = |lease: &&Arc<Lease>| lease.window > self.engine.config.tight_window();
+        if let Some(lease) = self.lease.as_ref().filter(wide).filter(|_| self.budget.is_none()) {
+            self.watching.spawn(watch(self.engine.clone(), lease.clone()));
+        }
     }
 
     /// The lease to put new jobs on, if it has enough life before it. One without jobs is not renewed: it is
