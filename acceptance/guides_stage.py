@@ -29,7 +29,7 @@ set -euo pipefail; shopt -s inherit_errexit
 workers=()
 jobforge() {
   case " $* " in
-    " work "*" --once "*) command jobforge "$@" ;;
+    " work "*"--once "*) command jobforge "$@" ;;
     " work "*)
       local log; log=$(mktemp work.XXXXXX)
       command jobforge "$@" >"$log" 2>&1 & workers+=($!)

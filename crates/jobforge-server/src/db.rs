@@ -14,7 +14,7 @@ use tokio_postgres::{Client, Config};
 use uuid::Uuid;
 
 use crate::config::ServerConfig;
-use crate::lent::Lent;
+use crate::lent::{Lent, Terms};
 use crate::outage::{Outage, Tries};
 use crate::problem::Problem;
 use crate::shares::Shares;
@@ -39,6 +39,8 @@ pub(crate) struct Db {
     patient_worker: Option<Source>,
     /// How long a call may take.
     limit: Duration,
+    /// Whether calls can be canceled: not where a pooler stands between.
+    cancels: bool,
     pub(crate) outage: Arc<Outage>,
 }
 
@@ -69,6 +71,7 @@ impl Db {
             worker: config.worker_url.as_deref().map(pool).transpose()?,
             patient_worker: config.worker_url.as_deref().map(patient).transpose()?,
             limit,
+            cancels: config.direct_url.is_none(),
             outage,
         })
     }
@@ -141,8 +144,13 @@ impl Db {
         let error = match source.pool.get().await {
             Ok(object) => {
                 source.tries.succeeded();
-                let counted = (self.outage.clone(), source.lent.clone());
-                return Ok(Lent::new(object, self.limit, place, counted));
+                let terms = Terms {
+                    limit: self.limit,
+                    cancels: self.cancels,
+                    outage: self.outage.clone(),
+                    _lent: source.lent.clone(),
+                };
+                return Ok(Lent::new(object, place, terms));
             }
             Err(error) => error,
         };

@@ -27,23 +27,28 @@ const CANCELS: usize = 4;
 /// A connection for one call, or for several that have one limit together.
 pub(crate) struct Lent {
     object: Option<Object>,
-    limit: Duration,
     /// The tenant's place among those that may wait.
     place: Option<OwnedSemaphorePermit>,
     under_way: bool,
-    outage: Arc<Outage>,
+    terms: Terms,
+}
+
+/// On which terms connections are lent.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    /// How long a call may take.
+    pub(crate) limit: Duration,
+    /// Whether a call that takes longer can be canceled: a pooler in between may not survive it (`PgBouncer` 1.18 ends
+    /// when the caller is gone before its request to cancel is passed on). What is not canceled ends by itself.
+    pub(crate) cancels: bool,
+    pub(crate) outage: Arc<Outage>,
     /// Counts it among those that work.
-    _lent: Arc<()>,
+    pub(crate) _lent: Arc<()>,
 }
 
 impl Lent {
-    pub(crate) fn new(
-        object: Object,
-        limit: Duration,
-        place: Option<OwnedSemaphorePermit>,
-        (outage, lent): (Arc<Outage>, Arc<()>),
-    ) -> Lent {
-        Lent { object: Some(object), limit, place, under_way: false, outage, _lent: lent }
+    pub(crate) fn new(object: Object, place: Option<OwnedSemaphorePermit>, terms: Terms) -> Lent {
+        Lent { object: Some(object), place, under_way: false, terms }
     }
 
     /// Calls, within the limit, and tells the answer as a caller gets it.
@@ -67,7 +72,7 @@ impl Lent {
         mut self,
         call: impl AsyncFnOnce(&mut Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let limit = self.limit;
+        let limit = self.terms.limit;
         let Some(object) = self.object.as_mut() else { return Err(Error::Closed { operation: "lend" }) };
         let client: &mut Client = object;
         let token = client.cancel_token();
@@ -75,17 +80,19 @@ impl Lent {
         let answer = {
             let mut call = pin!(call(client));
             let Ok(answer) = timeout(limit, call.as_mut()).await else {
-                cancel(&token).await;
+                if self.terms.cancels {
+                    cancel(&token).await;
+                }
                 // Whatever it ended with: done after all, canceled, or not to be known.
                 let ended = timeout(AFTERMATH, call).await;
                 let ended = ended.unwrap_or(Err(Error::Timeout { operation: "call", after: limit }));
-                self.outage.heed(&ended);
+                self.terms.outage.heed(&ended);
                 return ended;
             };
             answer
         };
         self.under_way = false;
-        self.outage.heed(&answer);
+        self.terms.outage.heed(&answer);
         if answer.as_ref().is_err_and(Error::is_connection)
             && let Some(object) = self.object.take()
         {
@@ -99,6 +106,9 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let (Some(object), true) = (self.object.take(), self.under_way) else { return };
         let (client, place) = (Object::take(object), self.place.take());
+        if !self.terms.cancels {
+            return;
+        }
         // Without a runtime the process ends, and its connections with it.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {

@@ -162,6 +162,26 @@ async fn reach(world: &World, keys: &[Key], line: &Line, ids: &Ids) -> Answer {
     panic!("nobody may call {}", line.route);
 }
 
+/// PgBouncer 1.18 ends when a request to cancel comes at the wrong moment, and everybody's connections with it.
+#[tokio::test]
+async fn where_a_pooler_stands_between_a_late_call_is_left_and_not_canceled() {
+    let world = World::with(|config| {
+        config.call_timeout = LIMIT;
+        config.direct_url = config.worker_url.clone();
+    })
+    .await;
+    let cast = Cast::of(world).await;
+    let id = cast.queued().await;
+    let holder = cast.world.db.session().await;
+    holder.begin().await;
+    holder.run("lock table jobforge.jobs in access exclusive mode").await;
+    cast.get(&format!("/jobs/{id}")).await.refused(503, "JF106", "call_timeout");
+    waiting(&cast.world.db, 1).await;
+    holder.rollback().await;
+    quiet(&cast.world.db).await;
+    assert_eq!(cast.status(id).await, "queued");
+}
+
 async fn hasty() -> World {
     World::with(|config| config.call_timeout = LIMIT).await
 }
