@@ -227,7 +227,7 @@ fn told(problems: &[Problem]) -> String {
 fn is_broken(error: &tokio_postgres::Error) -> bool {
     let Some(db) = error.as_db_error() else {
         let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
-        return error.is_closed() || cause.is_some();
+        return error.is_closed() || cause.is_some() || is_out_of_step(error);
     };
     let code = db.code().code();
     // 28: wrong login, 3D: no such database, 42: no such option. They are fatal and stay so.
@@ -237,6 +237,13 @@ fn is_broken(error: &tokio_postgres::Error) -> bool {
         || code.starts_with("08")
         || code.starts_with("57P")
         || *db.code() == SqlState::READ_ONLY_SQL_TRANSACTION
+}
+
+/// Whether an answer came that belongs to no question, or to another one: whoever asks next on such a connection could be
+/// given somebody else's. The driver tells it by its words alone.
+fn is_out_of_step(error: &tokio_postgres::Error) -> bool {
+    ["unexpected message from server", "error parsing response from server"]
+        .contains(&error.to_string().as_str())
 }
 
 fn may_pass(error: &tokio_postgres::Error) -> bool {

@@ -1,11 +1,13 @@
 //! Connections: what they refuse, and what they notice.
 
 use jobforge_core::connect::{check_writable, connect, with_connection};
-use jobforge_core::listen::Listener;
+use jobforge_core::listen::{self, Listener, WAKE};
 use jobforge_core::preflight::{self, Unfit};
 use jobforge_core::rpc::list_workers;
 use jobforge_core::{Error, migrate};
 use jobforge_testkit::{APP, FaultProxy, Mode, OPERATOR, PASSWORD, TestDb, WORKER};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use crate::story::Story;
 
@@ -131,4 +133,30 @@ async fn of_several_servers_the_one_that_takes_writes_is_used() {
     let wrong = hosts(&[good, 1]).replace(&format!(":{PASSWORD}@"), ":wrong@");
     let Err(refused) = connect(&wrong).await else { panic!("a wrong password") };
     assert!(!refused.is_connection(), "{refused:?}");
+}
+
+/// A server, or what stands before it, that answers a question nobody asked.
+#[tokio::test]
+async fn a_connection_that_is_out_of_step_is_thrown_away() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = async {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut heard = [0; 1024];
+        socket.read(&mut heard).await.unwrap();
+        // Welcome, and ready for a question.
+        socket.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await.unwrap();
+        socket.read(&mut heard).await.unwrap();
+        // The end of a parsing that was not asked for.
+        socket.write_all(b"1\0\0\0\x04").await.unwrap();
+        let _ = socket.read(&mut heard).await;
+    };
+    let url = format!("postgres://somebody@127.0.0.1:{port}/db?target_session_attrs=any&sslmode=disable");
+    let config = url.parse().unwrap();
+    let caller = async {
+        let (client, connection) = jobforge_core::connect::connect_with(&config).await.unwrap();
+        jobforge_core::connect::drive(connection, async move { listen::on(&client, WAKE).await }).await
+    };
+    let (answer, ()) = tokio::join!(caller, server);
+    assert!(answer.unwrap_err().is_connection());
 }
