@@ -76,7 +76,8 @@ impl Enqueues {
         let Ok(_turn) = timeout(self.patience, turn).await else { return Err(held_up()) };
         let client = self.db.patient(tenant).await?;
         let jobs = [(tenant, job)];
-        let answer = client.transact(async |c| rpc::enqueue_grouped(c, &jobs).await).await;
+        let wait = async |c: &mut Client| rpc::enqueue_grouped_within(c, &jobs, self.patience).await;
+        let answer = client.transact(wait).await;
         if answer.as_ref().is_err_and(|error| waits(error) || is_canceled(error)) {
             return Err(held_up());
         }
