@@ -33,6 +33,12 @@ pub async fn on(client: &Client, channel: &str) -> Result<(), Error> {
     client.batch_execute(&sql).await.map_err(|error| Error::call(OPERATION, error))
 }
 
+/// Makes a session stop listening.
+pub async fn off(client: &Client, channel: &str) -> Result<(), Error> {
+    let sql = format!("unlisten \"{}\"", channel.replace('"', "\"\""));
+    client.batch_execute(&sql).await.map_err(|error| Error::call(OPERATION, error))
+}
+
 /// What was heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {

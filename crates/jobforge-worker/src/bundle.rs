@@ -20,6 +20,9 @@ use crate::stats::Counters;
 /// The most a result may have; a smaller one that is called invalid met a race.
 const MAX_RESULT: usize = 1024 * 1024;
 
+/// So many jobs make a bundle large.
+const LARGE: usize = 500;
+
 /// The unanswered reports of one lease.
 #[derive(Debug)]
 pub(crate) struct Bundle {
@@ -95,11 +98,17 @@ impl Bundle {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the database needs a while for it.
+    pub(crate) fn is_large(&self) -> bool {
+        self.len() >= LARGE
+    }
+
+    fn len(&self) -> usize {
         let Bundle { completions, failures, releases, snoozes, .. } = self;
-        completions.jobs.is_empty()
-            && failures.jobs.is_empty()
-            && releases.jobs.is_empty()
-            && snoozes.jobs.is_empty()
+        completions.jobs.len() + failures.jobs.len() + releases.jobs.len() + snoozes.jobs.len()
     }
 
     /// Gives everything up: the lease is gone.

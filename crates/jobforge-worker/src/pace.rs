@@ -16,7 +16,7 @@ const MEMORY: u64 = 256;
 
 /// How many jobs each slot must have ended on average before anything is known of how quick all of them are: the quick
 /// ones of a mixture end first.
-const EVIDENCE: u64 = 8;
+const EVIDENCE: usize = 8;
 
 /// How long jobs take: a moving average, and the slowest of the last ones and of those that run, which an average of
 /// mostly quick jobs would not show.
@@ -78,7 +78,7 @@ impl Pace {
     /// Whether all jobs are so quick that reporting them one by one would hold them up; `was` is what it said before,
     /// and holds for paces in between. Jobs that wait behind a slow one must not be taken for started.
     pub(crate) fn is_quick(&self, was: bool, now: Instant) -> bool {
-        if self.ended.load(Ordering::Relaxed) < EVIDENCE * self.began_nanos.len() as u64 {
+        if self.ended.load(Ordering::Relaxed) < self.evidence() {
             return false;
         }
         // A quick job that the machine held up for a moment is no slow one.
@@ -86,6 +86,10 @@ impl Pace {
         let average = Duration::from_nanos(self.average_nanos.load(Ordering::Relaxed));
         let slowest = Duration::from_nanos(self.slowest_nanos.load(Ordering::Relaxed));
         average < on_average && slowest < each && self.oldest(now) < each
+    }
+
+    fn evidence(&self) -> u64 {
+        (EVIDENCE * self.began_nanos.len()) as u64
     }
 
     /// How long the job has run that began first.
@@ -97,7 +101,8 @@ impl Pace {
         })
     }
 
-    /// How many jobs to hold beside those that run: about 100 ms of work, at least one per slot.
+    /// How many jobs to hold beside those that run: about 100 ms of work, at least one per slot; no more than it takes to
+    /// know the pace while it is not known, since what is claimed till then stays on a lease with a tight window.
     pub(crate) fn ahead(&self, slots: usize, most: usize) -> usize {
         let (average, mean) = (&self.average_nanos, &self.mean_nanos);
         let average = average.load(Ordering::Relaxed).max(mean.load(Ordering::Relaxed));
@@ -108,6 +113,8 @@ impl Pace {
         if average.is_zero() {
             return slots.min(most);
         }
+        let ended = self.ended.load(Ordering::Relaxed);
+        let most = if ended < self.evidence() { most.min(slots * EVIDENCE) } else { most };
         let jobs = AHEAD.as_nanos().saturating_mul(slots as u128) / average.as_nanos();
         usize::try_from(jobs).unwrap_or(usize::MAX).max(slots).min(most)
     }
@@ -188,6 +195,9 @@ mod tests {
     #[test]
     fn quick_work_fills_the_buffer_and_slow_work_empties_it() {
         assert_eq!(Pace::new(1).ahead(16, 2000), 16);
+        let pace = Pace::new(1);
+        pace.note(Duration::from_micros(1));
+        assert_eq!(pace.ahead(16, 2000), 128, "no more than it takes to know");
         assert_eq!(ahead_after(Duration::from_micros(1)), 2000);
         assert_eq!(ahead_after(Duration::from_millis(20)), 80);
         assert_eq!(ahead_after(Duration::from_millis(500)), 16);

@@ -9,17 +9,19 @@ use std::time::Duration;
 use jobforge_core::connect::Backoff;
 use jobforge_core::{Code, Error, rpc};
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_postgres::Client;
 
 use crate::bundle::{Bundle, Call};
 use crate::engine::{Engine, Finished, Inboxes};
+use crate::flights::{Flights, Landed};
 use crate::job::{Lease, Life};
-use crate::link::{Link, told, within};
+use crate::link::{told, within};
 use crate::notes::{Said, gather};
 
 /// The reporter of one worker.
 pub(crate) struct Reporter {
     engine: Arc<Engine>,
-    link: Link,
+    flights: Flights,
     inboxes: Inboxes,
     group: Vec<Finished>,
     said: Vec<Said>,
@@ -29,19 +31,17 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     pub(crate) fn new(engine: Arc<Engine>, inboxes: Inboxes) -> Reporter {
-        let link = Link::new(&engine.config);
+        let flights = Flights::new(engine.clone());
         let (group, said, bundles) = (Vec::new(), Vec::new(), Vec::new());
-        Reporter { engine, link, inboxes, group, said, bundles, backoff: Backoff::new() }
+        Reporter { engine, flights, inboxes, group, said, bundles, backoff: Backoff::new() }
     }
 
     /// Runs until the last call, and then until everything is told or its lease is gone.
     pub(crate) async fn run(mut self) {
+        // Ahead of the first outcome, which would have to wait; whoever needs it tries again.
+        let _ = self.flights.link().client().await;
         loop {
-            self.wait().await;
-            self.gather().await;
-            self.ask_rules().await;
-            self.bundle();
-            let told = self.tell().await;
+            let told = self.round().await;
             self.settle();
             match told {
                 Ok(()) => self.backoff.reset(),
@@ -53,13 +53,21 @@ impl Reporter {
         }
     }
 
-    /// Returns when there is something to tell or to try again.
-    async fn wait(&mut self) {
+    async fn round(&mut self) -> Result<(), Error> {
+        self.wait().await?;
+        self.gather().await;
+        self.ask_rules().await?;
+        self.bundle();
+        if self.goes_ahead() { self.launch().await } else { self.tell().await }
+    }
+
+    /// Returns when there is something to tell or to try again; with an error when a group is back that was not told.
+    async fn wait(&mut self) -> Result<(), Error> {
         let most = self.engine.config.report_group;
         let engine = self.engine.clone();
         let live = self.bundles.iter().any(|bundle| bundle.lease.life() != Life::Overdue);
         if live || !self.to_close().is_empty() {
-            return;
+            return Ok(());
         }
         tokio::select! {
             biased;
@@ -70,8 +78,10 @@ impl Reporter {
                 }
             }
             () = engine.report_now.notified() => {}
+            Some(landed) = self.flights.land() => return self.take_back(landed),
             () = last_call(&engine) => {}
         }
+        Ok(())
     }
 
     /// Fills the group while more work is at hand; with nothing else to do an outcome goes off at once.
@@ -98,20 +108,22 @@ impl Reporter {
     }
 
     /// Asks what definitions say of payloads, if a job waits for that to start.
-    async fn ask_rules(&mut self) {
+    async fn ask_rules(&mut self) -> Result<(), Error> {
         if !self.engine.rules.take_wanted() {
-            return;
+            return Ok(());
         }
+        let back = self.make_room().await;
         let asked = std::time::Instant::now();
         let types = &self.engine.registration.types;
-        let answer = match self.link.client().await {
+        let link = self.flights.link();
+        let answer = match link.client().await {
             Ok(client) => {
                 let call = rpc::definition_rules(&*client, types);
                 within(self.engine.config.call_timeout, "definition_rules", call).await
             }
             Err(error) => Err(error),
         };
-        self.link.heed(&answer);
+        link.heed(&answer);
         match answer {
             Ok(rules) => self.engine.rules.learn(asked, rules),
             Err(error) => {
@@ -119,6 +131,7 @@ impl Reporter {
                 self.engine.rules.keep(asked);
             }
         }
+        back
     }
 
     /// Sorts the group by lease.
@@ -135,18 +148,54 @@ impl Reporter {
         }
     }
 
+    /// Whether this group is large and nothing has to be told before it: then the next one need not wait for it.
+    fn goes_ahead(&self) -> bool {
+        let [bundle] = &self.bundles[..] else { return false };
+        self.said.is_empty() && bundle.is_large() && bundle.lease.life() == Life::Live
+    }
+
+    async fn launch(&mut self) -> Result<(), Error> {
+        let group = std::mem::take(&mut self.bundles);
+        let back = self.make_room().await;
+        group.into_iter().for_each(|bundle| self.flights.launch(bundle));
+        back
+    }
+
+    /// Waits until one more group can go.
+    async fn make_room(&mut self) -> Result<(), Error> {
+        match self.flights.has_room() {
+            true => Ok(()),
+            false => self.flights.land().await.map_or(Ok(()), |landed| self.take_back(landed)),
+        }
+    }
+
+    /// What of a group was not told is told again.
+    fn take_back(&mut self, Landed { bundle, answer }: Landed) -> Result<(), Error> {
+        self.bundles.push(bundle);
+        self.settle();
+        answer
+    }
+
+    /// Tells everything that is at hand, and waits for the answers.
     async fn tell(&mut self) -> Result<(), Error> {
+        while let Some(landed) = self.flights.land().await {
+            self.take_back(landed)?;
+        }
         if self.said.is_empty() && self.bundles.is_empty() && self.to_close().is_empty() {
             return Ok(());
         }
+        let client = self.flights.link().client().await?;
+        let answer = self.tell_on(&client).await;
+        self.flights.link().heed(&answer);
+        answer
+    }
+
+    async fn tell_on(&mut self, client: &Client) -> Result<(), Error> {
         let patience = self.engine.config.call_timeout;
-        let client = self.link.client().await?;
-        let call = Call { client: &client, patience, engine: &self.engine };
+        let call = Call { client, patience, engine: &self.engine };
         let mut cut_off = Ok(());
         for mut said in std::mem::take(&mut self.said) {
-            let answer = said.send(&client, patience).await;
-            self.link.heed(&answer);
-            if let Err(error) = answer
+            if let Err(error) = said.send(client, patience).await
                 && error.is_transient()
                 && let Some(again) = said.repeatable()
             {
@@ -159,11 +208,7 @@ impl Reporter {
         self.engine.config.faults.hit("report").await;
         for bundle in &mut self.bundles {
             match bundle.lease.life() {
-                Life::Live => {
-                    let answer = bundle.send(call).await;
-                    self.link.heed(&answer);
-                    answer?;
-                }
+                Life::Live => bundle.send(call).await?,
                 // Whether it lives the next beat tells.
                 Life::Overdue => {}
                 Life::Lost => bundle.drop_all(&self.engine),
@@ -171,16 +216,14 @@ impl Reporter {
         }
         self.settle();
         for lease in self.to_close() {
-            let answer = self.close(&lease).await;
-            self.link.heed(&answer);
-            answer?;
+            self.close(client, &lease).await?;
         }
         Ok(())
     }
 
     /// Leases that are not needed any more: at the end all of them, with what slots never gave back.
     fn to_close(&self) -> Vec<Arc<Lease>> {
-        let told = self.bundles.is_empty() && self.inboxes.endings.is_empty();
+        let told = self.bundles.is_empty() && self.flights.is_empty() && self.inboxes.endings.is_empty();
         match self.engine.last_call.is_cancelled() && told {
             true => self.engine.holdings.leases(),
             false => self.engine.holdings.closable(),
@@ -188,15 +231,14 @@ impl Reporter {
     }
 
     /// Ends a lease that is not needed any more; jobs on it that this worker never heard of go back.
-    async fn close(&mut self, lease: &Lease) -> Result<(), Error> {
-        let client = self.link.client().await?;
+    async fn close(&mut self, client: &Client, lease: &Lease) -> Result<(), Error> {
         let patience = self.engine.config.call_timeout;
         let close = async {
             // A last beat says what is settled, or the database would look for each job since the one before.
             if let Some(beat) = self.engine.holdings.beat_of(lease) {
-                rpc::heartbeat(&*client, lease.id, Some(&beat.jobs), beat.through).await?;
+                rpc::heartbeat(client, lease.id, Some(&beat.jobs), beat.through).await?;
             }
-            rpc::close_lease(&*client, lease.id).await
+            rpc::close_lease(client, lease.id).await
         };
         match within(patience, "release_jobs", close).await {
             Err(error) if error.is_transient() => return Err(error),
@@ -240,7 +282,8 @@ impl Reporter {
     }
 
     fn is_over(&self) -> bool {
-        self.bundles.is_empty() && self.inboxes.endings.is_empty() && self.engine.holdings.leases().is_empty()
+        let told = self.bundles.is_empty() && self.flights.is_empty() && self.inboxes.endings.is_empty();
+        told && self.engine.holdings.leases().is_empty()
     }
 }
 

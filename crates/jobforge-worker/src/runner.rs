@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use futures_util::future::join;
 use jiff::Timestamp;
 use jobforge_core::connect::Backoff;
-use jobforge_core::listen::{self, WAKE};
 use jobforge_core::{ClaimRequest, Claimed, ClaimedJob, Code, Cursor, Error, rpc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -16,6 +15,7 @@ use crate::engine::{Engine, Phase};
 use crate::job::{Job, Lease, Life};
 use crate::link::{Link, told, within};
 use crate::narrow::{narrow, watch};
+use crate::readiness::Readiness;
 use crate::sleep::Sleep;
 use crate::stats::Counters;
 
@@ -47,11 +47,7 @@ pub(crate) struct Claimer {
     watching: JoinSet<()>,
     /// The connection on which the worker registered.
     registered_on: u64,
-    /// The claim as it was prepared on the connection of that number, unless that failed.
-    prepared: Option<rpc::PreparedClaim>,
-    prepared_on: u64,
-    /// The connection that listens.
-    listens_on: u64,
+    pub(crate) readiness: Readiness,
     /// How many jobs may still be claimed, where that is limited.
     budget: Option<usize>,
     full_claims: u32,
@@ -87,9 +83,7 @@ impl Claimer {
             window,
             watching: JoinSet::new(),
             registered_on: 0,
-            prepared: None,
-            prepared_on: 0,
-            listens_on: 0,
+            readiness: Readiness::default(),
             budget,
             full_claims: 0,
             stuck: false,
@@ -141,36 +135,6 @@ impl Claimer {
         Ok(())
     }
 
-    /// Prepares the claim and listens for work, once per connection and not while there is work: where jobs come one at a
-    /// time, parsing would be a good part of their way, and so would the way from another connection's thread. Whoever hears on the very way that claims go has no pooler between, or
-    /// one that leaves sessions whole; else a statement's name may mean another's.
-    async fn prepare(&mut self) {
-        if self.is_prepared() {
-            return;
-        }
-        let patience = self.engine.config.call_timeout;
-        let Ok(client) = self.link.client().await else { return };
-        self.prepared_on = self.link.made();
-        let answer = within(patience, "claim_jobs", rpc::prepare_claim(&*client)).await;
-        self.link.heed(&answer);
-        self.prepared = answer.ok();
-        let answer = within(patience, "listen", listen::on(&client, WAKE)).await;
-        self.link.heed(&answer);
-        if answer.is_ok() {
-            self.listens_on = self.link.made();
-        }
-    }
-
-    /// Whether there is nothing to prepare on this connection, be it because that failed.
-    fn is_prepared(&self) -> bool {
-        self.engine.config.direct_url.is_some() || self.prepared_on == self.link.made()
-    }
-
-    /// Whether the connection that claims hears for itself that there is work.
-    pub(crate) fn hears(&self) -> bool {
-        self.listens_on == self.link.made() && self.link.is_open()
-    }
-
     /// How many jobs to ask for: what slots and buffer can take, but no small claims beside a buffer that is
     /// half full. More than one claim's worth only where the last claim came back full.
     fn room(&mut self) -> usize {
@@ -204,7 +168,7 @@ impl Claimer {
         let sent = Instant::now();
         let free = self.free();
         let request = ClaimRequest { free, ..self.request(first, lease_id) };
-        let prepared = self.prepared.as_ref().filter(|_| self.prepared_on == self.link.made());
+        let prepared = self.readiness.claim(self.link.made());
         let call = within(patience, "claim_jobs", rpc::claim_prepared(&*client, prepared, &request));
         let Some(other) = other else {
             let answer = call.await;
@@ -370,7 +334,7 @@ impl Claimer {
         // What a failed claim had locked may lie behind the remembered positions.
         self.cursor = Cursor::default();
         // It may have failed for that: a statement outlives no change of what it answers with.
-        self.prepared = None;
+        self.readiness.forget_claim();
         if error.code() == Some(Code::LeaseLost) {
             if let Some(lease) = self.lease.take() {
                 self.engine.holdings.lose(&lease);
@@ -406,11 +370,11 @@ impl Claimer {
         if self.budget.is_some() {
             return Ok(());
         }
-        if self.engine.ear.hears() && !(self.sleep.is_marked() && self.is_prepared()) {
+        if self.engine.ear.hears() && !(self.sleep.is_marked() && self.is_ready()) {
             if !self.sleep.is_marked() {
                 self.mark().await?;
             }
-            self.prepare().await;
+            self.make_ready().await;
             return Ok(());
         }
         if round.more || round.limited { self.back_off(round.retry_at).await } else { self.sleep().await }

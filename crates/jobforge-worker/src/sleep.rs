@@ -11,6 +11,7 @@ use tokio::time::{sleep, sleep_until};
 
 use crate::engine::Phase;
 use crate::link::within;
+use crate::readiness::LISTENS;
 use crate::runner::Claimer;
 
 /// How long a mark lasts, in seconds, and how old it may get before it is renewed.
@@ -90,8 +91,12 @@ impl Claimer {
     pub(crate) async fn sleep(&mut self) -> Result<(), Error> {
         self.sleep.calm();
         let woken = self.link.woken();
+        let began = Instant::now();
         loop {
             self.engine.note_round();
+            if self.hears() && began.elapsed() >= LISTENS {
+                self.stop_listening().await;
+            }
             self.engine.ear.set_claimer_hears(self.hears());
             let hears = self.engine.ear.hears();
             let engine = self.engine.clone();

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::job::{JobColumns, JobRef, Locator, Payload, Verdict};
 use super::payload::{self, MAX_RESULT};
-use super::wire::{Columns, Json, in_order};
+use super::wire::{Columns, Json};
 use crate::error::{Code, Error};
 
 /// A job that ended well.
@@ -92,10 +92,13 @@ async fn call_batch<C: GenericClient>(
     let results = results.iter().any(Option::is_some).then_some(results);
     // All or none: a row without a place would only be found by a second look over the whole batch.
     let locators: Option<Vec<Locator>> = completions.iter().map(|completion| completion.locator).collect();
-    let rows = c
-        .query_typed(
-            "select d.at, d.verdict from jobforge.complete_jobs(p_lease_id => $1, p_tenant_ids => $2,
-               p_job_ids => $3, p_fences => $4, p_results => $5, p_locators => $6) as d",
+    // Nearly always all are done: then the answer is their number.
+    let row = c
+        .query_typed_one(
+            "select count(*) filter (where d.verdict = 'done'), array_agg(d.at) filter (where d.verdict <> 'done'),
+               array_agg(d.verdict) filter (where d.verdict <> 'done')
+             from jobforge.complete_jobs(p_lease_id => $1, p_tenant_ids => $2, p_job_ids => $3, p_fences => $4,
+               p_results => $5, p_locators => $6) as d",
             &[
                 (&lease, Type::UUID),
                 (&jobs.tenant_ids, Type::UUID_ARRAY),
@@ -107,9 +110,43 @@ async fn call_batch<C: GenericClient>(
         )
         .await
         .map_err(|error| Error::call(OPERATION, error))?;
-    let answers = rows.iter().map(|row| {
-        let mut columns = Columns::of(OPERATION, row);
-        Ok((columns.take()?, Verdict::parse(OPERATION, columns.take()?)?))
-    });
-    in_order(OPERATION, completions.len(), answers)
+    let mut columns = Columns::of(OPERATION, &row);
+    let done: i64 = columns.take()?;
+    let others: Option<Vec<i32>> = columns.take()?;
+    let verdicts: Option<Vec<&str>> = columns.take()?;
+    judged(completions.len(), done, &others.unwrap_or_default(), &verdicts.unwrap_or_default())
+}
+
+/// The verdicts in the rows' order, from how many are done and which are not: none may be missing.
+fn judged(rows: usize, done: i64, others: &[i32], verdicts: &[&str]) -> Result<Vec<Verdict>, Error> {
+    const OPERATION: &str = "complete_jobs";
+    if usize::try_from(done).ok().map(|done| done + others.len()) != Some(rows) {
+        return Err(Error::shape(OPERATION, format_args!("{done} and {} of {rows} rows", others.len())));
+    }
+    let mut judged = vec![Verdict::Done; rows];
+    for (at, verdict) in others.iter().zip(verdicts) {
+        let place = usize::try_from(*at).ok().and_then(|at| judged.get_mut(at.checked_sub(1)?));
+        let place = place.ok_or_else(|| Error::shape(OPERATION, format_args!("row {at} of {rows}")))?;
+        *place = Verdict::parse(OPERATION, verdict)?;
+    }
+    Ok(judged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_judged_once() {
+        let answer = judged(4, 2, &[4, 2], &["stale", "already"]).unwrap();
+        assert_eq!(answer, [Verdict::Done, Verdict::Already, Verdict::Done, Verdict::Stale]);
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_is_no_answer() {
+        assert!(judged(3, 2, &[], &[]).is_err(), "a row is missing");
+        assert!(judged(3, 3, &[1], &["stale"]).is_err(), "there is one too many");
+        assert!(judged(2, 1, &[3], &["stale"]).is_err(), "nobody asked for it");
+        assert!(judged(2, 1, &[1], &["fine"]).is_err(), "nobody knows what it says");
+    }
 }

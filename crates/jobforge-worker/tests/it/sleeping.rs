@@ -59,6 +59,30 @@ async fn the_connection_that_claims_hears_for_itself() {
     worker.shutdown().await;
 }
 
+/// Each session that listens is woken by each tick of the sentinel.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_claiming_connection_stops_listening_until_there_was_work() {
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    let config = WorkerConfig { faults: faults(&points), ..story.config() };
+    let workers = [story.work(config.clone(), echo).await, story.work(config, echo).await];
+    asleep(&story, &[&workers[0], &workers[1]]).await;
+    // The sentinel's last word is its look.
+    eventually("the sleeper that is not the sentinel stops listening", async || {
+        let stopped = "select count(*) from pg_stat_activity where datname = current_database() and query ~ '^unlisten'";
+        (story.count(stopped).await == 1).then_some(())
+    })
+    .await;
+    let id = story.enqueue(json!("first")).await;
+    story.until(id, "succeeded").await;
+    points.pause("hear");
+    one_by_one(&story, async || ()).await;
+    points.resume("hear");
+    for worker in workers {
+        worker.shutdown().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_listener_stands_in_for_a_claiming_connection_that_is_lost() {
     let story = Story::begin().await;
