@@ -20,9 +20,6 @@ use crate::stats::Counters;
 /// The most a result may have; a smaller one that is called invalid met a race.
 const MAX_RESULT: usize = 1024 * 1024;
 
-/// So many jobs make a bundle large.
-const LARGE: usize = 500;
-
 /// The unanswered reports of one lease.
 #[derive(Debug)]
 pub(crate) struct Bundle {
@@ -101,12 +98,8 @@ impl Bundle {
         self.len() == 0
     }
 
-    /// Whether the database needs a while for it.
-    pub(crate) fn is_large(&self) -> bool {
-        self.len() >= LARGE
-    }
-
-    fn len(&self) -> usize {
+    /// How many jobs it speaks of.
+    pub(crate) fn len(&self) -> usize {
         let Bundle { completions, failures, releases, snoozes, .. } = self;
         completions.jobs.len() + failures.jobs.len() + releases.jobs.len() + snoozes.jobs.len()
     }

@@ -151,7 +151,8 @@ impl Reporter {
     /// Whether this group is large and nothing has to be told before it: then the next one need not wait for it.
     fn goes_ahead(&self) -> bool {
         let [bundle] = &self.bundles[..] else { return false };
-        self.said.is_empty() && bundle.is_large() && bundle.lease.life() == Life::Live
+        let is_large = bundle.len() >= self.engine.config.report_group.div_ceil(2);
+        self.said.is_empty() && is_large && bundle.lease.life() == Life::Live
     }
 
     async fn launch(&mut self) -> Result<(), Error> {

@@ -1,15 +1,19 @@
 //! Connections that break at the worst moment.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::poll;
 use jobforge_testkit::{FaultPoints, FaultProxy, Mode};
-use jobforge_worker::{Outcome, WorkerConfig};
+use jobforge_worker::{Outcome, WorkerConfig, WorkerHandle};
 use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::support::{Story, echo, eventually, faults};
+
+type Runs = Arc<AtomicUsize>;
 
 async fn through_proxy(story: &Story) -> (FaultProxy, WorkerConfig) {
     let proxy = FaultProxy::start(story.db.cluster_port()).await;
@@ -136,4 +140,61 @@ async fn jobs_of_a_first_claim_whose_answer_is_lost_go_back_free() {
     let job = story.job(unheard).await;
     assert_eq!((job.deaths, job.failures, job.attempt), (0, 0, 2));
     worker.shutdown().await;
+}
+
+/// A worker that knows its jobs to be quick, with two groups of sixteen under way, and what it ran.
+async fn two_groups_under_way(
+    story: &Story,
+    config: WorkerConfig,
+    points: &FaultPoints,
+) -> (WorkerHandle, Runs) {
+    let runs = Runs::default();
+    let ran = runs.clone();
+    let report_delay = Duration::from_secs(5);
+    let config = WorkerConfig { report_group: 16, report_delay, faults: faults(points), ..config };
+    let worker = story
+        .work(config, move |_, _| {
+            ran.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Outcome::done()) }
+        })
+        .await;
+    story.enqueue_numbers(2_000).await;
+    eventually("the worker knows how quick they are", async || {
+        (worker.stats().completed == 2_000).then_some(())
+    })
+    .await;
+    points.pause("report");
+    story.enqueue_numbers(200).await;
+    eventually("two groups are under way", async || (points.hits("report") == 2).then_some(())).await;
+    (worker, runs)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_groups_under_way_one_loses_its_answer_and_is_repeated() {
+    let story = Story::begin().await;
+    let (proxy, config) = through_proxy(&story).await;
+    let points = FaultPoints::new();
+    let (worker, runs) = two_groups_under_way(&story, config, &points).await;
+    proxy.cut_before_answer_to("complete_jobs");
+    points.resume("report");
+    eventually("all are told", async || (worker.stats().completed == 2_200).then_some(())).await;
+    assert_eq!(proxy.mode(), Mode::Pass, "the answer was lost");
+    worker.shutdown().await;
+    assert_eq!((runs.load(Ordering::SeqCst), worker.stats().lost), (2_200, 0));
+    assert_eq!(story.count("select count(*) from jobforge.job_history").await, 2_200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stops_waits_for_the_groups_under_way() {
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    let (worker, runs) = two_groups_under_way(&story, story.config(), &points).await;
+    let mut stopping = pin!(worker.shutdown());
+    assert!(poll!(stopping.as_mut()).is_pending(), "two groups are not told yet");
+    points.resume("report");
+    stopping.await;
+    assert_eq!(worker.stats().completed, runs.load(Ordering::SeqCst) as u64);
+    let ended = story.count("select count(*) from jobforge.job_history").await;
+    assert_eq!(u64::try_from(ended).unwrap(), worker.stats().completed);
+    assert_eq!(story.count("select count(*) from jobforge.jobs where lease_id is not null").await, 0);
 }
