@@ -89,6 +89,8 @@ begin
     perform jobforge.refuse('JF001', 'budget_out_of_range', 'p_budget_ms must be 1 to 60000');
   elsif exists (select from unnest(p_statuses) as s where s not in ('blocked', 'queued', 'running', 'succeeded', 'failed', 'dead', 'canceled')) then
     perform jobforge.refuse('JF001', 'status_unknown', 'p_statuses names a status that does not exist');
+  elsif p_source not in ('manual', 'event', 'schedule', 'system', 'workflow') then
+    perform jobforge.refuse('JF001', 'source_unknown', 'p_source is manual, event, schedule, system or workflow');
   end if;
   -- Newest first by id, a thousand at a time; a filter that finds little ends at its budget with a cursor to go on from.
   loop

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt};
-use jobforge_core::{Definition, NewJob, Tenant, migrate, rpc};
+use jobforge_core::{Definition, KeyScope, NewJob, Tenant, migrate, rpc};
 use jobforge_worker::{Context as JobContext, Outcome, Worker, WorkerConfig};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::{Bulk, Contender, SLOTS, jobforge_server};
 use crate::connection::connect;
-use crate::http::{Served, TENANTS};
+use crate::http::{self, Served, TENANTS};
 use crate::payload::Payload;
 use crate::pickup::{PickupPlan, Recorder, pace};
 
@@ -192,6 +192,13 @@ impl Contender for JobForge {
 }
 
 impl JobForge {
+    /// Somebody who may look at what the tenant has, through this server.
+    pub async fn browser(&self, served: &Served) -> Result<http::Client> {
+        let operator = connect(&self.operator_url()?).await?;
+        let key = jobforge_server::key(&operator, KeyScope::TenantViewer(self.tenant)).await?;
+        http::Client::connect(served.handle.address(), &key).await
+    }
+
     /// The same installation in a copy of its database.
     pub fn in_copy(&self, database_url: &str) -> Self {
         Self { database_url: database_url.to_owned(), tenant: self.tenant, ..Self::default() }

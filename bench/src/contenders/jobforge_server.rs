@@ -6,6 +6,7 @@ use anyhow::Result;
 use jobforge_core::{KeyScope, NewKey, Tenant, rpc};
 use jobforge_server::auth::key::KeyText;
 use jobforge_server::{RateLimits, Server, ServerConfig};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::connection::connect;
@@ -19,22 +20,28 @@ pub async fn serve([tenant_url, operator_url]: [String; 2], gather: bool) -> Res
     let operator = connect(&operator_url).await?;
     let mut tenants = Vec::new();
     for number in 0..TENANTS {
-        let (tenant, made) = (Uuid::now_v7(), KeyText::generate());
+        let tenant = Uuid::now_v7();
         rpc::upsert_tenant(&operator, &Tenant::named(tenant, &format!("bench {number}"))).await?;
-        let key = NewKey {
-            id: made.id.clone(),
-            secret_sha256: made.secret_sha256,
-            scope: KeyScope::Producer(tenant),
-            name: "bench".to_owned(),
-            expires_at: None,
-            author: None,
-            only_first: false,
-        };
-        rpc::create_api_key(&operator, &key).await?;
-        tenants.push((tenant, made.expose().to_owned()));
+        tenants.push((tenant, key(&operator, KeyScope::Producer(tenant)).await?));
     }
     let rates = RateLimits { per_credential: NO_LIMIT, refused_per_address: NO_LIMIT };
     let config = ServerConfig { gather, rates, ..ServerConfig::new(tenant_url.clone(), operator_url) };
     let handle = Server::new(config).await?.start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
     Ok(Served { handle, producer_url: tenant_url, tenants })
+}
+
+/// A new key.
+pub async fn key(operator: &Client, scope: KeyScope) -> Result<String> {
+    let made = KeyText::generate();
+    let key = NewKey {
+        id: made.id.clone(),
+        secret_sha256: made.secret_sha256,
+        scope,
+        name: "bench".to_owned(),
+        expires_at: None,
+        author: None,
+        only_first: false,
+    };
+    rpc::create_api_key(operator, &key).await?;
+    Ok(made.expose().to_owned())
 }

@@ -1,11 +1,11 @@
 //! W1 over HTTP: many clients, each with a connection that it keeps, enqueue one by one for many tenants, each job durable
 //! before the next. With gathering and without, in the same run; and beside a transaction that holds a key.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use futures_util::future::{try_join, try_join_all};
-use hyper::body::Bytes;
 use jobforge_core::{NewJob, rpc};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -35,7 +35,7 @@ struct Load {
 #[derive(Clone)]
 enum Bodies {
     /// The same again and again.
-    Plain(Bytes),
+    Plain(Arc<str>),
     /// Each with a key of its own.
     Keyed(Payload),
 }
@@ -74,7 +74,7 @@ async fn beside_a_held_key(setting: &Setting<'_>, served: &Served) -> Result<Loa
     rpc::enqueue_job(&held, tenant, &job).await?;
 
     let mut waiting = served.client(0).await?;
-    let waits = async { waiting.enqueue(body(setting.payload, Some(HELD))).await };
+    let waits = async { waiting.enqueue(&body(setting.payload, Some(HELD))).await };
     let measured = async {
         let plain = Bodies::Plain(body(setting.payload, None));
         let load = load(setting, served, [&plain, &Bodies::Keyed(setting.payload.clone())]).await;
@@ -105,19 +105,19 @@ async fn load(setting: &Setting<'_>, served: &Served, bodies: [&Bodies; 2]) -> R
 /// What one client sees in this time.
 async fn enqueue_for(mut client: Client, bodies: Bodies, time: Duration) -> Result<Load> {
     for _ in 0..WARM_UP {
-        client.enqueue(bodies.next()).await?;
+        client.enqueue(&bodies.next()).await?;
     }
     let (start, mut millis) = (Instant::now(), Vec::new());
     while start.elapsed() < time {
         let sent = Instant::now();
-        client.enqueue(bodies.next()).await?;
+        client.enqueue(&bodies.next()).await?;
         millis.push(sent.elapsed().as_secs_f64() * 1e3);
     }
     Ok(Load { rate: millis.len() as f64 / start.elapsed().as_secs_f64(), millis })
 }
 
 impl Bodies {
-    fn next(&self) -> Bytes {
+    fn next(&self) -> Arc<str> {
         match self {
             Bodies::Plain(body) => body.clone(),
             Bodies::Keyed(payload) => body(payload, Some(&Uuid::now_v7().to_string())),
@@ -125,10 +125,10 @@ impl Bodies {
     }
 }
 
-fn body(payload: &Payload, key: Option<&str>) -> Bytes {
+fn body(payload: &Payload, key: Option<&str>) -> Arc<str> {
     let mut job = json!({ "type": TYPE, "payload": payload.value });
     if let Some(key) = key {
         job["idempotency_key"] = key.into();
     }
-    Bytes::from(job.to_string())
+    job.to_string().into()
 }

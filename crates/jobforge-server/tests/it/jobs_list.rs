@@ -99,6 +99,7 @@ async fn what_a_list_does_not_take_is_refused() {
     refused("payload=%7B", "JF102", "payload_malformed").await;
     refused("payload=%7B%22a%22%3A%22%5Cu0000%22%7D", "JF001", "payload_malformed").await;
     refused("status=lost", "JF001", "status_unknown").await;
+    refused("source=bogus", "JF001", "source_unknown").await;
     refused("tag=a%00b", "JF102", "query_malformed").await;
     refused("sort=id", "JF102", "query_malformed").await;
 }

@@ -18,6 +18,8 @@ use crate::problem::{ErrorCode, Problem};
 
 /// The most jobs of a page, and the most that are passed by.
 const MOST: usize = 1000;
+/// How long a filter that finds little may look in the database before its page ends as it is.
+const BUDGET_MS: i32 = 80;
 
 /// Which jobs.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -163,6 +165,7 @@ impl ListParams {
             cursor,
             tag: self.tag,
             payload: self.payload.as_deref().map(object).transpose()?,
+            budget_ms: BUDGET_MS,
             ..JobFilter::default()
         };
         Ok((filter, to_skip))
