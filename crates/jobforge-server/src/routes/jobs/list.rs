@@ -166,7 +166,6 @@ impl ListParams {
             tag: self.tag,
             payload: self.payload.as_deref().map(object).transpose()?,
             budget_ms: BUDGET_MS,
-            ..JobFilter::default()
         };
         Ok((filter, to_skip))
     }
