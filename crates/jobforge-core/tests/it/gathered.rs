@@ -92,19 +92,20 @@ async fn a_bad_row_or_tenant_takes_no_neighbour_along() {
 #[tokio::test]
 async fn a_tenants_limit_and_retention_are_its_own() {
     let story = Story::begin().await;
-    let limited =
-        Tenant { max_pending: Some(2), retention: Some("year".to_owned()), ..Tenant::new(TENANT_A) };
+    let limited = Tenant { max_pending: Some(2), ..Tenant::new(TENANT_A) };
     upsert_tenant(&story.operator, &limited).await.unwrap();
+    let keeper = Tenant { retention: Some("year".to_owned()), ..Tenant::named(Uuid::now_v7(), "keeper") };
+    upsert_tenant(&story.operator, &keeper).await.unwrap();
     let jobs: Vec<(Uuid, NewJob)> =
-        [TENANT_A, TENANT_B].into_iter().cycle().take(8).map(|t| (t, noop())).collect();
+        [TENANT_A, TENANT_B, keeper.id].into_iter().cycle().take(9).map(|t| (t, noop())).collect();
     let answers = enqueue_gathered(&story.app, &jobs).await.unwrap();
     let full = Err((Code::LimitExceeded, "max_pending"));
-    assert_eq!(told(&answers), [Ok(()), Ok(()), Ok(()), Ok(()), full, Ok(()), full, Ok(())]);
+    assert_eq!(told(&answers), [Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), full, Ok(()), Ok(())]);
     let kept = async |tenant, at: usize| {
         let id = answers[at].as_ref().unwrap().id;
         get_job(&story.app, tenant, id).await.unwrap().retention
     };
-    assert_eq!(kept(TENANT_A, 0).await, "year");
+    assert_eq!(kept(keeper.id, 2).await, "year");
     assert_ne!(kept(TENANT_B, 1).await, "year");
 }
 
@@ -116,4 +117,42 @@ async fn a_sleeper_is_woken() {
     sleep_worker(&story.worker, W1, &queues, &types, 60).await.unwrap();
     enqueue_gathered(&story.app, &[(TENANT_A, noop()), (TENANT_B, noop())]).await.unwrap();
     assert_eq!(listener.next().await.unwrap().channel, WAKE);
+}
+
+/// Whoever calls the function itself is not sifted before.
+#[tokio::test]
+async fn plain_jobs_are_checked_as_those_with_options() {
+    let story = Story::begin().await;
+    story
+        .operator
+        .batch_execute("select jobforge.upsert_definition('off', p_is_active => false)")
+        .await
+        .unwrap();
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let rows: [(Uuid, &str, &str, &str, &str); 7] = [
+        (TENANT_A, NOOP, "{}", "ann", ""),
+        (TENANT_A, NOOP, &deep, "ann", "JF003 payload_too_deep"),
+        (TENANT_B, "nothing.known", "{}", "ann", "JF002 unknown_definition"),
+        (TENANT_B, "off", "{}", "ann", "JF002 inactive_definition"),
+        (Uuid::now_v7(), NOOP, "{}", "ann", "JF007 tenant_unknown"),
+        (TENANT_A, NOOP, "{}", &"x".repeat(256), "JF001 created_by_length"),
+        (TENANT_B, NOOP, "{}", "bea", ""),
+    ];
+    let sql = "select e.at, e.id, coalesce(e.error_code || ' ' || e.error_reason, '')
+        from jobforge.enqueue_gathered($1, $2, ($3::text[])::jsonb[], p_created_bys => $4) as e order by e.at";
+    let column =
+        |pick: fn(&(Uuid, &str, &str, &str, &str)) -> String| rows.iter().map(pick).collect::<Vec<_>>();
+    let tenants: Vec<Uuid> = rows.iter().map(|row| row.0).collect();
+    let texts = [column(|row| row.1.into()), column(|row| row.2.into()), column(|row| row.3.into())];
+    let answers = story.app.query(sql, &[&tenants, &texts[0], &texts[1], &texts[2]]).await.unwrap();
+    let told: Vec<String> = answers.iter().map(|answer| answer.get(2)).collect();
+    assert_eq!(told, column(|row| row.4.into()));
+    for (row, answer) in rows.iter().zip(&answers) {
+        let id: Option<Uuid> = answer.get(1);
+        assert_eq!(id.is_some(), row.4.is_empty());
+        if let Some(id) = id {
+            let job = get_job(&story.app, row.0, id).await.unwrap();
+            assert_eq!((job.job_type.as_str(), job.created_by.as_deref()), (row.1, Some(row.3)));
+        }
+    }
 }
