@@ -93,7 +93,7 @@ pub(crate) async fn store_rows(site: &Site) -> Verdict {
              values ('{tenant}', '{STORED}', '{STORED}', now(), 'skipped', '{{\"secret\": 4}}') on conflict do nothing;
              insert into jobforge.tenant_stats (tenant_id, at, queued, ready, running, dead, enqueued, completed, failed,
                canceled, seconds, estimated)
-             values ('{tenant}', date_trunc('day', now()), 1, 1, 1, 1, 1, 1, 1, 1, 1, false) on conflict do nothing;
+             values ('{tenant}', date_trunc('hour', now()) - interval '6 hours', 1, 1, 1, 1, 1, 1, 1, 1, 1, false) on conflict do nothing;
              insert into jobforge.connector_configs (tenant_id, name, created_at, updated_at, updated_by)
              values ('{tenant}', 'stored', now(), now(), 'nobody') on conflict do nothing;
              insert into jobforge.connector_secrets (tenant_id, config, name, env, updated_at)
