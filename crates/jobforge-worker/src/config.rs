@@ -101,8 +101,8 @@ impl fmt::Debug for WorkerConfig {
 
 impl WorkerConfig {
     /// The most jobs that may have started without having been durably reported, while jobs are quick: those
-    /// running, a group on its way to the database, and the next one gathering. The lease stores it, the
-    /// buffer keeps to it.
+    /// running, and two groups on their way to the database or gathering. The lease stores it, the buffer
+    /// keeps to it.
     pub fn window(&self) -> usize {
         self.slots + 2 * self.report_group
     }

@@ -66,7 +66,7 @@ impl Reporter {
         let most = self.engine.config.report_group;
         let engine = self.engine.clone();
         let live = self.bundles.iter().any(|bundle| bundle.lease.life() != Life::Overdue);
-        if live || !self.to_close().is_empty() {
+        if live || !self.group.is_empty() || !self.to_close().is_empty() {
             return Ok(());
         }
         tokio::select! {
@@ -196,7 +196,10 @@ impl Reporter {
         let call = Call { client, patience, engine: &self.engine };
         let mut cut_off = Ok(());
         for mut said in std::mem::take(&mut self.said) {
-            if let Err(error) = said.send(client, patience).await
+            let answer = said.send(client, patience).await;
+            // Be it one that is not said again: the connection is to be thrown away for it.
+            self.flights.link().heed(&answer);
+            if let Err(error) = answer
                 && error.is_transient()
                 && let Some(again) = said.repeatable()
             {
