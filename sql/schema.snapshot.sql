@@ -1682,9 +1682,9 @@ create function jobforge.list_workers(p_limit integer DEFAULT 100) returns TABLE
 alter function jobforge.list_workers(integer) owner to jf_sys;
 grant execute on function jobforge.list_workers(integer) to jf_operator;
 
-create function jobforge.locate(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[]) returns tid[] language sql volatile;
-alter function jobforge.locate(uuid, uuid[], uuid[]) owner to jf_sys;
-grant execute on function jobforge.locate(uuid, uuid[], uuid[]) to jf_fn;
+create function jobforge.locate(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], OUT places tid[], OUT ats integer[]) returns record language sql volatile;
+alter function jobforge.locate(uuid, uuid[], uuid[], integer[]) owner to jf_sys;
+grant execute on function jobforge.locate(uuid, uuid[], uuid[], integer[]) to jf_fn;
 
 create function jobforge.login_tenant() returns uuid language plpgsql stable;
 alter function jobforge.login_tenant() owner to jf_sys;
@@ -2049,9 +2049,16 @@ create function jobforge.retention_classes() returns TABLE(class text, unit text
 alter function jobforge.retention_classes() owner to jf_sys;
 grant execute on function jobforge.retention_classes() to jf_owner;
 
-create function jobforge.retire(p_status text, p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_results jsonb[], p_error text, p_locators tid[], p_now timestamp with time zone) returns integer[] language plpgsql volatile;
-alter function jobforge.retire(text, uuid, uuid[], uuid[], integer[], jsonb[], text, tid[], timestamp with time zone) owner to jf_sys;
-grant execute on function jobforge.retire(text, uuid, uuid[], uuid[], integer[], jsonb[], text, tid[], timestamp with time zone) to jf_fn;
+create function jobforge.retire(p_status text, p_lease_id uuid, p_places tid[], p_results jsonb[], p_error text, p_now timestamp with time zone, OUT places tid[], OUT tenant_ids uuid[], OUT job_ids uuid[], OUT fences integer[]) returns record language plpgsql volatile;
+alter function jobforge.retire(text, uuid, tid[], jsonb[], text, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.retire(text, uuid, tid[], jsonb[], text, timestamp with time zone) to jf_fn;
+
+create function jobforge.retire_at(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_results jsonb[], p_places tid[], p_now timestamp with time zone) returns integer[] language plpgsql volatile;
+alter function jobforge.retire_at(uuid, uuid[], uuid[], integer[], jsonb[], tid[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.retire_by_key(p_status text, p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[], p_results jsonb[], p_error text, p_now timestamp with time zone) returns integer[] language plpgsql volatile;
+alter function jobforge.retire_by_key(text, uuid, uuid[], uuid[], integer[], jsonb[], text, timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.retire_by_key(text, uuid, uuid[], uuid[], integer[], jsonb[], text, timestamp with time zone) to jf_fn;
 
 create function jobforge.retire_notes(p_tenant_id uuid, p_job_id uuid, p_now timestamp with time zone) returns void language plpgsql volatile;
 alter function jobforge.retire_notes(uuid, uuid, timestamp with time zone) owner to jf_sys;

@@ -144,8 +144,8 @@ begin
   select s.status, s.run_at into status, run_at from jobforge.settle(p_outcome, v_job.failures, v_job.deaths,
     v_job.max_attempts, v_job.cancel_at, v_definition, p_retry_after_ms, p_now) as s;
   if status = 'canceled' then
-    perform jobforge.retire('canceled', v_job.lease_id, array[p_tenant_id], array[p_job_id], array[v_job.fence], null,
-      left(p_error, 8192), jobforge.locate(v_job.lease_id, array[p_tenant_id], array[p_job_id]), p_now);
+    perform jobforge.retire_by_key('canceled', v_job.lease_id, array[p_tenant_id], array[p_job_id], array[v_job.fence], null,
+      left(p_error, 8192), p_now);
     return;
   end if;
   update jobforge.jobs j

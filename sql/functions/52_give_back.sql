@@ -131,7 +131,7 @@ begin
   from unnest(p_tenant_ids, p_job_ids) as u(tenant_id, id)
   cross join lateral (select from jobforge.jobs j where j.tenant_id = u.tenant_id and j.id = u.id and j.lease_id = p_lease_id
                       and j.cancel_at is not null offset 0) as j;
-  v_places := jobforge.locate(p_lease_id, p_tenant_ids, p_job_ids);
+  v_places := (jobforge.locate(p_lease_id, p_tenant_ids, p_job_ids, null)).places;
   with back as (
     update jobforge.jobs j set status = 'queued', ready = true, lease_id = null, started_at = null
     where j.ctid = any (v_places) and j.lease_id = p_lease_id and j.status = 'running'

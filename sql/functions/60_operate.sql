@@ -108,8 +108,8 @@ begin
     perform pg_notify('jobforge_cancel', p_job.lease_id::text);
     return 'running';
   end if;
-  perform jobforge.retire('canceled', null, array[p_job.tenant_id], array[p_job.id], array[p_job.fence], null,
-    left(coalesce(p_reason, p_job.error), 8192), jobforge.locate(null, array[p_job.tenant_id], array[p_job.id]), p_now);
+  perform jobforge.retire_by_key('canceled', null, array[p_job.tenant_id], array[p_job.id], array[p_job.fence], null,
+    left(coalesce(p_reason, p_job.error), 8192), p_now);
   return 'canceled';
 end
 $$;

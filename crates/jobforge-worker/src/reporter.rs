@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jobforge_core::connect::Backoff;
 use jobforge_core::{Code, Error, rpc};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_postgres::Client;
 
 use crate::bundle::{Bundle, Call};
@@ -55,7 +55,7 @@ impl Reporter {
 
     async fn round(&mut self) -> Result<(), Error> {
         self.wait().await?;
-        self.gather().await;
+        self.gather().await?;
         self.ask_rules().await?;
         self.bundle();
         if self.goes_ahead() { self.launch().await } else { self.tell().await }
@@ -84,27 +84,32 @@ impl Reporter {
         Ok(())
     }
 
-    /// Fills the group while more work is at hand; with nothing else to do an outcome goes off at once.
-    async fn gather(&mut self) {
+    /// Fills the group while more work is at hand or a group is under way; with nothing else to do an outcome goes off at
+    /// once.
+    async fn gather(&mut self) -> Result<(), Error> {
         let most = self.engine.config.report_group;
         let until = Instant::now() + self.engine.config.report_delay;
         while !self.group.is_empty() && self.group.len() < most {
             let room = most - self.group.len();
-            if !self.inboxes.endings.is_empty() {
-                self.inboxes.endings.recv_many(&mut self.group, room).await;
-            } else if self.engine.buffer.level().flows {
-                let more = self.inboxes.endings.recv_many(&mut self.group, room);
-                if timeout_at(until, more).await.is_err() {
-                    break;
-                }
-            } else {
+            let flows = self.engine.buffer.level().flows;
+            if self.inboxes.endings.is_empty() && self.flights.is_empty() && !flows {
                 break;
+            }
+            // What is too small to go beside another waits for it.
+            let goes =
+                self.flights.is_empty() || (self.is_large(self.group.len()) && self.flights.has_room());
+            tokio::select! {
+                biased;
+                _ = self.inboxes.endings.recv_many(&mut self.group, room) => {}
+                Some(landed) = self.flights.land() => self.take_back(landed)?,
+                () = sleep_until(until), if goes => break,
             }
         }
         // After the outcomes, because a job's notes were put in before its outcome.
         while let Ok(note) = self.inboxes.notes.try_recv() {
             gather(&mut self.said, note);
         }
+        Ok(())
     }
 
     /// Asks what definitions say of payloads, if a job waits for that to start.
@@ -148,11 +153,15 @@ impl Reporter {
         }
     }
 
-    /// Whether this group is large and nothing has to be told before it: then the next one need not wait for it.
+    /// Whether nothing has to be told before this group: then the next one need not wait for it. A small one goes alone.
     fn goes_ahead(&self) -> bool {
         let [bundle] = &self.bundles[..] else { return false };
-        let is_large = bundle.len() >= self.engine.config.report_group.div_ceil(2);
-        self.said.is_empty() && is_large && bundle.lease.life() == Life::Live
+        let goes = self.is_large(bundle.len()) || self.flights.is_empty();
+        self.said.is_empty() && goes && bundle.lease.life() == Life::Live
+    }
+
+    fn is_large(&self, outcomes: usize) -> bool {
+        outcomes >= self.engine.config.report_group.div_ceil(2)
     }
 
     async fn launch(&mut self) -> Result<(), Error> {

@@ -161,17 +161,26 @@ impl Claimer {
         engine.config.faults.hit("claim").await;
         let first = limit.min(engine.config.claim_max);
         // Both on one lease: without one each would make its own.
-        let other = match limit > first && lease_id.is_some() {
+        let beside_too = limit > first && lease_id.is_some();
+        let other = match beside_too && self.beside.is_open() {
             true => Some(self.beside.client().await?),
             false => None,
         };
+        let mut beside = std::mem::replace(&mut self.beside, Link::new(&engine.config));
         let sent = Instant::now();
         let free = self.free();
         let request = ClaimRequest { free, ..self.request(first, lease_id) };
         let prepared = self.readiness.claim(self.link.made());
         let call = within(patience, "claim_jobs", rpc::claim_prepared(&*client, prepared, &request));
         let Some(other) = other else {
-            let answer = call.await;
+            // It is there for the next claim; this one does not wait for it.
+            let opening = async {
+                if beside_too {
+                    let _ = beside.client().await;
+                }
+            };
+            let (answer, ()) = join(call, opening).await;
+            self.beside = beside;
             self.link.heed(&answer);
             answer.iter().for_each(|claimed| self.cursor.advance(claimed));
             return self.heed(answer, first, sent);
@@ -179,14 +188,15 @@ impl Claimer {
         let rest = limit - first;
         let cursor = self.cursor.beside();
         let request = ClaimRequest { cursor: &cursor, ..self.request(rest, lease_id) };
-        let beside = within(patience, "claim_jobs", rpc::claim_prepared(&*other, None, &request));
-        let (answer, beside) = join(call, beside).await;
+        let call_beside = within(patience, "claim_jobs", rpc::claim_prepared(&*other, None, &request));
+        let (answer, answer_beside) = join(call, call_beside).await;
+        self.beside = beside;
         self.link.heed(&answer);
-        self.beside.heed(&beside);
+        self.beside.heed(&answer_beside);
         answer.iter().for_each(|claimed| self.cursor.advance(claimed));
-        beside.iter().for_each(|claimed| self.cursor.advance_beside(claimed));
+        answer_beside.iter().for_each(|claimed| self.cursor.advance_beside(claimed));
         // In the order in which the database noted them: it is the order in which they must start.
-        let mut answers = [(answer, first), (beside, rest)];
+        let mut answers = [(answer, first), (answer_beside, rest)];
         answers.sort_by_key(|(answer, _)| number(answer));
         let [earlier, later] = answers.map(|(answer, asked)| self.heed(answer, asked, sent));
         let (earlier, later) = (earlier?, later?);

@@ -86,6 +86,10 @@ async fn call_batch<C: GenericClient>(
     if completions.is_empty() {
         return Ok(Vec::new());
     }
+    // By place: so they lie in the table, and so they come back.
+    let mut order: Vec<usize> = (0..completions.len()).collect();
+    order.sort_by_key(|at| completions[*at].locator);
+    let completions: Vec<&Completion> = order.iter().map(|at| completions[*at]).collect();
     let jobs: JobColumns = completions.iter().map(|completion| completion.job).collect();
     let results: Vec<Option<Json>> =
         completions.iter().map(|completion| completion.result.as_ref().map(Json::from)).collect();
@@ -114,7 +118,12 @@ async fn call_batch<C: GenericClient>(
     let done: i64 = columns.take()?;
     let others: Option<Vec<i32>> = columns.take()?;
     let verdicts: Option<Vec<&str>> = columns.take()?;
-    judged(completions.len(), done, &others.unwrap_or_default(), &verdicts.unwrap_or_default())
+    let by_place = judged(order.len(), done, &others.unwrap_or_default(), &verdicts.unwrap_or_default())?;
+    let mut verdicts = by_place.clone();
+    for (at, verdict) in order.into_iter().zip(by_place) {
+        verdicts[at] = verdict;
+    }
+    Ok(verdicts)
 }
 
 /// The verdicts in the rows' order, from how many are done and which are not: none may be missing.

@@ -26,7 +26,7 @@ pub struct JobRef {
 }
 
 /// Where a job's row was when it was claimed: a hint that saves a look-up and is never trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Locator {
     /// The page of the table.
     pub block: u32,

@@ -141,6 +141,21 @@ async fn a_result_that_cannot_be_stored_spoils_no_other() {
 }
 
 #[tokio::test]
+async fn a_batch_is_answered_in_its_own_order_wherever_its_rows_lie() {
+    let story = Story::begin().await;
+    for _ in 0..4 {
+        story.enqueue(&noop()).await;
+    }
+    let claimed = story.claim(4).await;
+    let mut done: Vec<Completion> = claimed.jobs.iter().rev().map(completion).collect();
+    done[1].job.fence += 1;
+    let verdicts = complete_jobs(&story.worker, claimed.lease_id, &done).await.unwrap();
+    assert_eq!(verdicts, [Verdict::Done, Verdict::Stale, Verdict::Done, Verdict::Done]);
+    let status = get_job(&story.app, TENANT_A, done[1].job.id).await.unwrap().status;
+    assert_eq!(status, "running", "the third of the claim, the second of the batch");
+}
+
+#[tokio::test]
 async fn a_batch_of_failures_is_answered_in_its_order_and_keeps_its_tails() {
     let story = Story::begin().await;
     for _ in 0..3 {

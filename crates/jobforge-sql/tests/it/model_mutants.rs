@@ -34,7 +34,7 @@ async fn red(name: &str, mutant: impl AsyncFn() -> TestDb) -> String {
 async fn a_completion_that_compares_no_fence_is_found() {
     let mutant = async || {
         mutated(|file, text| match file {
-            "40_complete.sql" => put(&text, "and j.id = r.id and j.fence = r.fence\n", "and j.id = r.id\n"),
+            "40_complete.sql" => put(&text, "and (p_fences is null or j.fence = r.fence) for", "for"),
             _ => text,
         })
         .await

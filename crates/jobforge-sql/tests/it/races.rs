@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step fails the story, wherever it is")]
 
 mod artifacts;
+mod batches;
 mod claims;
 mod concurrency_keys;
 mod deaths;

@@ -225,8 +225,8 @@ pub(crate) const FENCES: &[Mutant] = &[
     Mutant {
         name: "completion does not compare the fence",
         file: "40_complete.sql",
-        from: "and j.id = r.id and j.fence = r.fence\n      and j.lease_id",
-        to: "and j.id = r.id\n      and j.lease_id",
+        from: "\n        and (p_fences is null or j.fence = r.fence) for update",
+        to: " for update",
         caught_by: &[
             "an_old_fence_is_refused",
             "a_guessed_fence_is_refused",
@@ -243,15 +243,15 @@ pub(crate) const FENCES: &[Mutant] = &[
     Mutant {
         name: "completion does not compare the tenant",
         file: "40_complete.sql",
-        from: "where j.ctid = r.locator and j.tenant_id = r.tenant_id and j.id",
-        to: "where j.ctid = (select x.ctid from jobforge.jobs x where x.id = r.id) and j.id",
+        from: "where j.tenant_id = r.tenant_id and j.id = r.id and j.lease_id",
+        to: "where j.id = r.id and j.lease_id",
         caught_by: &["the_right_token_for_the_wrong_tenant_is_refused"],
     },
     Mutant {
         name: "completion trusts the locator",
         file: "40_complete.sql",
-        from: "where j.ctid = r.locator and j.tenant_id = r.tenant_id and j.id = r.id and j.fence = r.fence",
-        to: "where j.ctid = r.locator and j.fence = r.fence",
+        from: "raise no_data_found;",
+        to: "null;",
         caught_by: &["locators_are_only_hints"],
     },
     Mutant {
