@@ -721,7 +721,7 @@ grant delete, insert, select, update on table jobforge.job_progress to jf_sys;
 grant select on table jobforge.job_progress to jf_operator;
 grant select on table jobforge.job_progress to jf_tenant;
 
-create table jobforge.jobs with (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=1, autovacuum_vacuum_scale_factor=0.02, fillfactor=50);
+create table jobforge.jobs with (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_cost_delay=1, autovacuum_vacuum_scale_factor=0.02, fillfactor=45);
 alter table jobforge.jobs owner to jf_owner;
 alter table jobforge.jobs add column tenant_id uuid not null;
 alter table jobforge.jobs add column id uuid not null;
@@ -755,16 +755,17 @@ alter table jobforge.jobs add column source_ref text;
 alter table jobforge.jobs add column created_by text;
 alter table jobforge.jobs add column parent_id uuid;
 alter table jobforge.jobs add column error text;
+alter table jobforge.jobs add column taken boolean default false not null;
 alter table jobforge.jobs add constraint jobs_pk PRIMARY KEY (tenant_id, id) with (fillfactor=50);
 create index jobs_apart ON jobforge.jobs USING btree (queue, type, ( CASE WHEN (deaths >= 2) THEN 1 ELSE 0 END), priority, run_at, id) WHERE (ready AND ((deaths >= 2) OR ((priority < 10) AND (NOT keyed))));
 create index jobs_dead_letters ON jobforge.jobs USING btree (tenant_id, finished_at, id) WHERE (finished_at IS NOT NULL);
-create index jobs_future ON jobforge.jobs USING btree (run_at, tenant_id, id) WHERE ((status = 'queued'::text) AND (NOT ready));
+create index jobs_future ON jobforge.jobs USING btree (run_at, tenant_id, id) WHERE ((NOT ready) AND (NOT taken) AND (finished_at IS NULL));
 create index jobs_keyed ON jobforge.jobs USING btree (queue, type, tenant_id, concurrency_key, priority, run_at, id) WHERE (ready AND (deaths < 2) AND keyed);
 create index jobs_turn ON jobforge.jobs USING btree (queue, type, tenant_id, priority, run_at, id) WHERE (ready AND (deaths < 2) AND (priority >= 10) AND (NOT keyed));
 create unique index jobs_dedupe ON jobforge.jobs USING btree (tenant_id, dedupe_key) WHERE ((dedupe_key IS NOT NULL) AND (finished_at IS NULL));
 alter table jobforge.jobs enable, force row level security;
 create policy login_bound on jobforge.jobs as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
-create policy sound on jobforge.jobs as restrictive for all to public with check (((failures >= 0) AND (deaths >= 0) AND ((failures + deaths) <= fence) AND (keyed = (concurrency_key IS NOT NULL)) AND CASE WHEN (lease_id IS NOT NULL) THEN ((status = 'running'::text) AND (started_at IS NOT NULL) AND (fence > 0) AND (finished_at IS NULL) AND (NOT ready)) WHEN (finished_at IS NOT NULL) THEN ((status = ANY (ARRAY['failed'::text, 'dead'::text])) AND (NOT ready)) ELSE ((status = 'queued'::text) OR ((status = 'blocked'::text) AND (NOT ready))) END));
+create policy sound on jobforge.jobs as restrictive for all to public with check (((failures >= 0) AND (deaths >= 0) AND ((failures + deaths) <= fence) AND (keyed = (concurrency_key IS NOT NULL)) AND CASE WHEN (lease_id IS NOT NULL) THEN ((status = 'running'::text) AND (started_at IS NOT NULL) AND (fence > 0) AND (finished_at IS NULL) AND ((NOT ready) OR ((NOT taken) AND (deaths < 2) AND (priority >= 10) AND (NOT keyed)))) WHEN (finished_at IS NOT NULL) THEN ((status = ANY (ARRAY['failed'::text, 'dead'::text])) AND (NOT ready) AND (NOT taken)) ELSE (((status = 'queued'::text) OR ((status = 'blocked'::text) AND (NOT ready))) AND (NOT taken)) END));
 create policy sys_all on jobforge.jobs for all to jf_sys using (true) with check (true);
 create policy tenant_reads on jobforge.jobs for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 create policy tenant_rows on jobforge.jobs for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
@@ -1249,9 +1250,9 @@ create function jobforge.check_jobs(p_now timestamp with time zone, p_operator b
 alter function jobforge.check_jobs(timestamp with time zone, boolean, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text[], integer, text) owner to jf_fn;
 grant execute on function jobforge.check_jobs(timestamp with time zone, boolean, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text[], integer, text) to jf_sys;
 
-create function jobforge.claim_jobs(p_worker_id text, p_queues text[], p_types text[], p_limit integer DEFAULT 1, p_lease_id uuid DEFAULT NULL::uuid, p_lease_seconds integer DEFAULT 30, p_window integer DEFAULT NULL::integer, p_cursor jsonb DEFAULT NULL::jsonb, p_new_lease_id uuid DEFAULT NULL::uuid, p_free integer DEFAULT NULL::integer) returns SETOF jobforge.claimed language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
-alter function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer) owner to jf_sys;
-grant execute on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer) to jf_worker;
+create function jobforge.claim_jobs(p_worker_id text, p_queues text[], p_types text[], p_limit integer DEFAULT 1, p_lease_id uuid DEFAULT NULL::uuid, p_lease_seconds integer DEFAULT 30, p_window integer DEFAULT NULL::integer, p_cursor jsonb DEFAULT NULL::jsonb, p_new_lease_id uuid DEFAULT NULL::uuid, p_free integer DEFAULT NULL::integer, p_quick boolean DEFAULT false) returns SETOF jobforge.claimed language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer, boolean) owner to jf_sys;
+grant execute on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer, boolean) to jf_worker;
 
 create function jobforge.claimed_tenant(p_claims text) returns uuid language plpgsql immutable;
 alter function jobforge.claimed_tenant(text) owner to jf_fn;

@@ -4,7 +4,7 @@
 create or replace function jobforge.claim_jobs(
   p_worker_id text, p_queues text[], p_types text[], p_limit integer default 1, p_lease_id uuid default null,
   p_lease_seconds integer default 30, p_window integer default null, p_cursor jsonb default null,
-  p_new_lease_id uuid default null, p_free integer default null)
+  p_new_lease_id uuid default null, p_free integer default null, p_quick boolean default false)
 returns setof jobforge.claimed
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -59,6 +59,7 @@ begin
     v_left integer := p_limit;
     v_free integer := least(p_free, p_limit);
     v_solo integer := 0;
+    v_stays boolean;
   begin
     v_session := case when (v_look.lease).id is not null then v_look.lease
       else jobforge.hold_lease(p_lease_id, p_new_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds, v_now) end;
@@ -81,6 +82,7 @@ begin
     while v_left > 0 and cardinality(v_gate.queues) > 0 and cardinality(v_gate.types) > 0 loop
       v_lease := v_session;
       v_limited := false;
+      v_stays := false;
       if v_stage = 'suspect' then
         v_pick := jobforge.pick_suspect(v_session, v_gate, v_free, v_now);
         v_gate.rooms := v_pick.rooms;
@@ -106,6 +108,7 @@ begin
         v_pick := jobforge.pick_few(p_queues, p_types, v_turn.at, cardinality(v_look.ready));
         v_turn.at := coalesce(v_pick.tenant_ids[1], v_turn.at);
         v_turn.everybody := true;
+        v_stays := p_quick;
         v_seen := true;
         v_stage := 'turn';
       elsif v_stage = 'turn' then
@@ -129,6 +132,7 @@ begin
         -- Everybody in the turn gets a share. What is left then goes to the next tenants, or, once everybody was there, to
         -- those who took all of theirs.
         v_pick := jobforge.pick_turn(v_gate, v_turn, v_left, v_marks);
+        v_stays := p_quick;
         v_turn := jobforge.share_left(v_turn, v_gate.weighted, v_pick.hungry, v_left - coalesce(cardinality(v_pick.places), 0));
         v_stage := case when cardinality(v_turn.tenants) = 0 then 'turn' when v_gated then 'limited' else 'share' end;
       end if;
@@ -139,8 +143,8 @@ begin
       values (v_lease.id, v_claim, v_pick.tenant_ids, v_pick.job_ids);
       return query
       update jobforge.jobs j
-      set status = 'running', ready = false, lease_id = v_lease.id, worker_no = v_lease.worker_no, fence = j.fence + 1,
-        started_at = v_now
+      set status = 'running', ready = v_stays, taken = not v_stays, lease_id = v_lease.id, worker_no = v_lease.worker_no,
+        fence = j.fence + 1, started_at = v_now
       from unnest(v_pick.places) as p(place)
       where j.ctid = p.place
       returning v_lease.id, v_lease.expires_at, v_lease.solo, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority,
@@ -162,12 +166,13 @@ begin
   end;
 end
 $$;
-comment on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer) is
+comment on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer, boolean) is
   'Takes up to p_limit jobs onto a lease, in the order in which they shall start; of work under a limit at most p_free, what '
-  'can start at once. The last row has no id: it tells the lease''s expiry, the tenant to go on at (turn) and what it is owed, '
-  'whether others hold work locked (more), whether limits hold work back (limited), and when a rate lets more start (retry_at).';
-grant execute on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer)
-  to jf_worker;
+  'can start at once. With p_quick they will be over at once, and stay in the claim''s order meanwhile: others walk past them. '
+  'The last row has no id: it tells the lease''s expiry, the tenant to go on at (turn) and what it is owed, whether others hold '
+  'work locked (more), whether limits hold work back (limited), and when a rate lets more start (retry_at).';
+grant execute on function
+  jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer, boolean) to jf_worker;
 
 create or replace function jobforge.pick_turn(
   p_gate jobforge.claim_gate, p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[],
@@ -192,7 +197,7 @@ begin
           select j.ctid, j.id from jobforge.jobs j
           where j.queue = p_gate.queues[1] and j.type = v_types[1] and j.tenant_id = t.tenant_id
             and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
-            and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
+            and j.ready and j.lease_id is null and j.deaths < 2 and j.priority >= 10 and not j.keyed
           order by j.priority, j.run_at, j.id limit t.quantum
           for no key update skip locked) as b
         limit t.quantum) as w

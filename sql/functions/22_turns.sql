@@ -119,7 +119,8 @@ as $$
       from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
       cross join lateral (
         (select j.tenant_id from jobforge.jobs j
-         where j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
+         where j.queue = q.queue and j.type = y.type and j.ready and j.lease_id is null and j.deaths < 2
+           and j.priority >= 10 and not j.keyed
            and (j.tenant_id, j.priority) > (t.tenant_id, t.edge)
            and j.tenant_id < coalesce(k.tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
          order by j.tenant_id, j.priority limit 1)
@@ -159,11 +160,13 @@ as $$
   -- next_tenants for one lane and all its tenants: half the steps' cost where they are thousands.
   with recursive plain as (
     select (select j.tenant_id from jobforge.jobs j
-            where j.queue = p_queue and j.type = p_type and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
+            where j.queue = p_queue and j.type = p_type and j.ready and j.lease_id is null and j.deaths < 2
+              and j.priority >= 10 and not j.keyed
             order by j.tenant_id, j.priority limit 1) as tenant_id
     union all
     select (select j.tenant_id from jobforge.jobs j
-            where j.queue = p_queue and j.type = p_type and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
+            where j.queue = p_queue and j.type = p_type and j.ready and j.lease_id is null and j.deaths < 2
+              and j.priority >= 10 and not j.keyed
               and (j.tenant_id, j.priority) > (t.tenant_id, 32767::smallint)
             order by j.tenant_id, j.priority limit 1)
     from plain t where t.tenant_id is not null

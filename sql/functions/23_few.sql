@@ -16,7 +16,8 @@ begin
        and (select g.tenant_id is null from jobforge.logins g where g.role_name = session_user::text)
        and coalesce(current_setting('app.bound_tenant', true), '') = ''
      for key share) as lease,
-    exists (select from jobforge.jobs f where f.status = 'queued' and not f.ready and f.run_at <= p_now) as due,
+    exists (select from jobforge.jobs f
+            where f.status = 'queued' and not f.ready and not f.taken and f.finished_at is null and f.run_at <= p_now) as due,
     exists (select from jobforge.pauses)
       or exists (select from jobforge.tenants t where t.max_in_flight is not null or t.rate_per_second is not null)
       or exists (select from jobforge.definitions d where d.key = any (p_types)
@@ -32,7 +33,7 @@ begin
                and j.keyed limit 1)
             union all
             (select j.ctid from jobforge.jobs j where j.queue = any (p_queues) and j.type = y.type and j.ready
-               and j.deaths < 2 and j.priority >= 10 and not j.keyed limit p_few)) as w
+               and j.lease_id is null and j.deaths < 2 and j.priority >= 10 and not j.keyed limit p_few)) as w
           limit p_few) as ready
   into v_look;
   return v_look;
@@ -51,12 +52,12 @@ declare
   v_job jobforge.claimed;
 begin
   update jobforge.jobs j
-  set status = 'running', ready = false, lease_id = p_lease.id, worker_no = p_lease.worker_no, fence = j.fence + 1,
-    started_at = p_now
+  set status = 'running', ready = false, taken = true, lease_id = p_lease.id, worker_no = p_lease.worker_no,
+    fence = j.fence + 1, started_at = p_now
   where j.ctid = (
     select k.ctid from jobforge.jobs k
     where k.ctid = p_place and k.queue = any (p_queues) and k.type = any (p_types) and k.ready and k.deaths < 2
-      and k.priority >= 10 and not k.keyed
+      and k.priority >= 10 and not k.keyed and k.lease_id is null
     for no key update skip locked)
   returning p_lease.id, p_lease.expires_at, false, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority, j.run_at,
     j.fence, j.failures, j.deaths, j.max_attempts,
@@ -107,7 +108,8 @@ begin
       from unnest(p_queues) as q(queue) cross join unnest(p_types) as y(type)
       cross join lateral (
         select j.ctid, j.tenant_id, j.priority, j.run_at, j.id from jobforge.jobs j
-        where j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
+        where j.queue = q.queue and j.type = y.type and j.ready and j.lease_id is null and j.deaths < 2
+          and j.priority >= 10 and not j.keyed
         order by j.tenant_id, j.priority, j.run_at, j.id limit p_limit
         for no key update skip locked) as w
       limit p_limit) as a

@@ -101,7 +101,7 @@ begin
   update jobforge.jobs j set ready = true
   where j.ctid = any (array(
     select f.ctid from jobforge.jobs f
-    where f.status = 'queued' and not f.ready and f.run_at <= p_now
+    where f.status = 'queued' and not f.ready and not f.taken and f.finished_at is null and f.run_at <= p_now
     order by f.run_at, f.tenant_id, f.id limit p_limit
     for no key update skip locked));
   get diagnostics v_promoted = row_count;

@@ -65,7 +65,7 @@ begin
       exit when v_admitted.hindrance = 'tenant';
       continue when v_admitted.hindrance is not null;
       select j.ctid into v_place from jobforge.jobs j
-      where j.ctid = v_job.place and j.ready and j.tenant_id = v_tenant and j.id = v_job.id
+      where j.ctid = v_job.place and j.ready and j.lease_id is null and j.tenant_id = v_tenant and j.id = v_job.id
       for no key update skip locked;
       if not found then -- somebody else's: its places are free again
         rooms := jobforge.give_room_back(rooms, v_tenant, v_job.type, v_job.key);
@@ -109,8 +109,8 @@ as $$
       select from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.limited_types) as y(type)
       cross join lateral (
         select from jobforge.jobs j
-        where j.queue = q.queue and j.type = y.type and j.tenant_id = u.id and j.ready and j.deaths < 2 and j.priority >= 10
-          and not j.keyed limit 1) as w)
+        where j.queue = q.queue and j.type = y.type and j.tenant_id = u.id and j.ready and j.lease_id is null
+          and j.deaths < 2 and j.priority >= 10 and not j.keyed limit 1) as w)
     or (p_gate.keyed and exists (
       select from unnest(p_gate.queues) as q(queue) cross join unnest(p_gate.types) as y(type)
       cross join lateral (
@@ -134,8 +134,8 @@ as $$
     cross join unnest(case when p_limited then p_gate.types else p_gate.limited_types end) as y(type)
     cross join lateral (
       select j.ctid as place, j.id, j.type, null::text as key, j.priority, j.run_at from jobforge.jobs j
-      where j.queue = q.queue and j.type = y.type and j.tenant_id = p_tenant_id and j.ready and j.deaths < 2
-        and j.priority >= 10 and not j.keyed
+      where j.queue = q.queue and j.type = y.type and j.tenant_id = p_tenant_id and j.ready and j.lease_id is null
+        and j.deaths < 2 and j.priority >= 10 and not j.keyed
       -- Some more than wanted: others may hold the first.
       order by j.priority, j.run_at, j.id limit p_most + 32) as h
     union all

@@ -23,7 +23,7 @@ as $$
             select j.priority, j.run_at, j.id from jobforge.jobs j
             where j.queue = q.queue and j.type = y.type and j.tenant_id = t.tenant_id
               and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
-              and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
+              and j.ready and j.lease_id is null and j.deaths < 2 and j.priority >= 10 and not j.keyed
             order by j.priority, j.run_at, j.id limit t.quantum) as b
           limit t.quantum) as f
         order by f.priority, f.run_at, f.id limit t.quantum) as h
@@ -35,7 +35,7 @@ as $$
         select j.ctid, j.priority, j.run_at, j.id from jobforge.jobs j
         where j.queue = s.queue and j.type = s.type and j.tenant_id = t.tenant_id
           and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
-          and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
+          and j.ready and j.lease_id is null and j.deaths < 2 and j.priority >= 10 and not j.keyed
         order by j.priority, j.run_at, j.id limit s.jobs
         for no key update skip locked) as b
       limit s.jobs) as w

@@ -150,7 +150,7 @@ begin
   end if;
   update jobforge.jobs j
   set status = apply_end.status, run_at = coalesce(apply_end.run_at, j.run_at), failures = v_job.failures,
-    deaths = v_job.deaths, lease_id = null, error = left(p_error, 8192),
+    deaths = v_job.deaths, lease_id = null, ready = false, taken = false, error = left(p_error, 8192),
     finished_at = case when apply_end.status <> 'queued' then p_now end
   where j.tenant_id = p_tenant_id and j.id = p_job_id;
 end

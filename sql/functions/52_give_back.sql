@@ -68,7 +68,7 @@ begin
   end if;
   if jobforge.lease_lives(p_lease_id, v_now) then
     update jobforge.jobs j
-    set status = 'queued', run_at = v_now + make_interval(secs => p_seconds), lease_id = null
+    set status = 'queued', ready = false, taken = false, run_at = v_now + make_interval(secs => p_seconds), lease_id = null
     where j.tenant_id = p_tenant_id and j.id = p_job_id and j.fence = p_fence and j.lease_id = p_lease_id
       and j.cancel_at is null
     returning j.run_at into v_run_at;
@@ -133,7 +133,7 @@ begin
                       and j.cancel_at is not null offset 0) as j;
   v_places := (jobforge.locate(p_lease_id, p_tenant_ids, p_job_ids, null)).places;
   with back as (
-    update jobforge.jobs j set status = 'queued', ready = true, lease_id = null, started_at = null
+    update jobforge.jobs j set status = 'queued', ready = true, taken = false, lease_id = null, started_at = null
     where j.ctid = any (v_places) and j.lease_id = p_lease_id and j.status = 'running'
     returning j.queue, j.run_at
   ), lowest as (

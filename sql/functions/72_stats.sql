@@ -92,12 +92,12 @@ begin
   return query
   select j.queue, j.tenant_id,
     round(count(*) filter (where j.status in ('queued', 'blocked')) / v_part)::bigint,
-    round(count(*) filter (where j.ready) / v_part)::bigint,
+    round(count(*) filter (where j.ready and j.lease_id is null) / v_part)::bigint,
     round(count(*) filter (where j.status = 'running') / v_part)::bigint,
     round(count(*) filter (where j.finished_at is not null) / v_part)::bigint,
     round(count(*) filter (where j.created_at > p_since and j.created_at <= p_until) / v_part)::bigint,
     round(count(*) filter (where j.finished_at > p_since and j.finished_at <= p_until) / v_part)::bigint,
-    min(j.run_at) filter (where j.ready), v_part < 1
+    min(j.run_at) filter (where j.ready and j.lease_id is null), v_part < 1
   from jobforge.jobs j tablesample system (100 * v_part)
   group by j.queue, j.tenant_id;
 end

@@ -62,8 +62,8 @@ begin
       select from jobforge.sleepers s
       cross join unnest(s.queues) as q(queue) cross join unnest(s.types) as y(type)
       cross join lateral (
-        (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready and j.deaths < 2
-           and j.priority >= 10 and not j.keyed limit 1)
+        (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready and j.lease_id is null
+           and j.deaths < 2 and j.priority >= 10 and not j.keyed limit 1)
         union all
         (select from jobforge.jobs j where j.queue = q.queue and j.type = y.type and j.ready
            and (j.deaths >= 2 or (j.priority < 10 and not j.keyed)) limit 1)
@@ -78,7 +78,8 @@ begin
     -- The others hear that somebody looks, and need not.
     perform pg_notify('jobforge_tick', p_worker_id);
   end if;
-  next_due := (select min(f.run_at) from jobforge.jobs f where f.status = 'queued' and not f.ready);
+  next_due := (select min(f.run_at) from jobforge.jobs f
+               where f.status = 'queued' and not f.ready and not f.taken and f.finished_at is null);
   return next;
 end
 $$;

@@ -217,7 +217,7 @@ as $$
     (select from jobforge.jobs j
      where not p_job.keyed and j.queue = p_job.queue and j.type = p_job.type and j.tenant_id = p_job.tenant_id
        and (j.priority, j.run_at, j.id) < (p_job.priority, p_job.run_at, p_job.id)
-       and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
+       and j.ready and j.lease_id is null and j.deaths < 2 and j.priority >= 10 and not j.keyed
      order by j.priority, j.run_at, j.id limit p_most + 1)
     union all
     (select from jobforge.jobs j

@@ -102,7 +102,8 @@ begin
       select w.tenant_id, 32767::smallint, c.n + 1
       from crowd c cross join lateral (
         select j.tenant_id from jobforge.jobs j
-        where j.queue = p_queue and j.type = p_type and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
+        where j.queue = p_queue and j.type = p_type and j.ready and j.lease_id is null and j.deaths < 2
+          and j.priority >= 10 and not j.keyed
           and (j.tenant_id, j.priority) > (c.tenant_id, c.edge)
         order by j.tenant_id, j.priority limit 1) as w
       where c.n <= p_most)

@@ -95,12 +95,13 @@ begin
   -- The first ten thousand entries tell enough: ids and due times grow together.
   if p_kind = 'tenant' then
     select min(w.run_at) into v_since from (
-      select j.run_at, j.ready from jobforge.jobs j where j.tenant_id = p_name::uuid order by j.id limit 10000) as w
+      select j.run_at, j.ready and j.lease_id is null as ready from jobforge.jobs j
+      where j.tenant_id = p_name::uuid order by j.id limit 10000) as w
     where w.ready;
   elsif p_kind = 'queue' then
     select min(w.run_at) into v_since from (
       (select j.run_at from jobforge.jobs j
-       where j.queue = p_name and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed limit 10000)
+       where j.queue = p_name and j.ready and j.lease_id is null and j.deaths < 2 and j.priority >= 10 and not j.keyed limit 10000)
       union all
       (select j.run_at from jobforge.jobs j where j.queue = p_name and j.ready and j.deaths < 2 and j.keyed limit 10000)) as w;
   else
@@ -109,7 +110,8 @@ begin
       select d.queue from jobforge.definitions d where d.key = p_name union select s.queue from jobforge.sweeps s) as q
     cross join lateral (
       (select j.run_at from jobforge.jobs j
-       where j.queue = q.queue and j.type = p_name and j.ready and j.deaths < 2 and j.priority >= 10 and not j.keyed
+       where j.queue = q.queue and j.type = p_name and j.ready and j.lease_id is null and j.deaths < 2
+         and j.priority >= 10 and not j.keyed
        limit 10000)
       union all
       (select j.run_at from jobforge.jobs j

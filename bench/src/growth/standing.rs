@@ -188,9 +188,9 @@ fn running(rows: usize, tenant: &str) -> String {
          select md5('lease ' || l)::uuid, w.no, 100000, 3600, now(), now(), now() + interval '1 hour'
          from jobforge.workers w, generate_series(0, 9) as l;
          insert into jobforge.jobs (tenant_id, id, lease_id, run_at, created_at, started_at, fence, worker_no,
-           max_attempts, priority, ready, status, retention, queue, type, payload, source)
+           max_attempts, priority, ready, taken, status, retention, queue, type, payload, source)
          select {tenant}, {id}, md5('lease ' || i % 10)::uuid,
-           now(), now(), now(), 1, w.no, 5, 100, false, 'running', 'week', 'default', '{TYPE}', '{{\"a\": 1}}', 'manual'
+           now(), now(), now(), 1, w.no, 5, 100, false, true, 'running', 'week', 'default', '{TYPE}', '{{\"a\": 1}}', 'manual'
          from jobforge.workers w, generate_series(1, {rows}) as i;
          insert into jobforge.lease_claims (lease_id, tenant_ids, job_ids)
          select j.lease_id, array_agg(j.tenant_id order by j.id), array_agg(j.id order by j.id)

@@ -43,6 +43,8 @@ pub(crate) struct Claimer {
     new_lease: Option<uuid::Uuid>,
     /// How many jobs of the next lease may have started without having been reported.
     window: usize,
+    /// Whether all jobs are so quick that claims need not take them out of the order.
+    quick: bool,
     /// Looks after a lease with a wide window.
     watching: JoinSet<()>,
     /// The connection on which the worker registered.
@@ -81,6 +83,7 @@ impl Claimer {
             lease: None,
             new_lease: None,
             window,
+            quick: false,
             watching: JoinSet::new(),
             registered_on: 0,
             readiness: Readiness::default(),
@@ -228,6 +231,7 @@ impl Claimer {
             new_lease_id: self.new_lease,
             lease_seconds: i32::from(config.lease_seconds),
             window: i32::try_from(self.window).unwrap_or(i32::MAX),
+            quick: self.quick,
             cursor: &self.cursor,
         }
     }
@@ -324,8 +328,8 @@ impl Claimer {
     /// Takes the pace into account: the window of the next lease, and whether the one there is may take more jobs.
     fn fit_window(&mut self) {
         let config = &self.engine.config;
-        let quick = self.engine.pace.is_quick(self.window == config.window(), Instant::now());
-        self.window = if quick { config.window() } else { config.tight_window() };
+        self.quick = self.engine.pace.is_quick(self.quick, Instant::now());
+        self.window = if self.quick { config.window() } else { config.tight_window() };
         match &self.lease {
             Some(lease) if lease.is_retiring() => {}
             // What a budget has counted is not given back: others would have to be claimed in its place.

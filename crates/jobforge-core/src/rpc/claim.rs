@@ -19,8 +19,8 @@ const CLAIM: &str =
        j.retry_at
      from jobforge.claim_jobs(p_worker_id => $1, p_queues => $2, p_types => $3, p_limit => $4,
        p_lease_id => $5, p_lease_seconds => $6, p_window => $7, p_cursor => $8,
-       p_new_lease_id => $9, p_free => $10) as j";
-const PARAMETERS: [Type; 10] = [
+       p_new_lease_id => $9, p_free => $10, p_quick => $11) as j";
+const PARAMETERS: [Type; 11] = [
     Type::TEXT,
     Type::TEXT_ARRAY,
     Type::TEXT_ARRAY,
@@ -31,6 +31,7 @@ const PARAMETERS: [Type; 10] = [
     Type::JSONB,
     Type::UUID,
     Type::INT4,
+    Type::BOOL,
 ];
 
 /// For a job whose definition is gone.
@@ -57,6 +58,9 @@ pub struct ClaimRequest<'a> {
     pub lease_seconds: i32,
     /// How many jobs of the lease may run at once: the rest of a dead worker's buffer goes back free.
     pub window: i32,
+    /// Whether they will be over at once: then they keep their places in the claim's order, which costs others a step over each
+    /// and spares the database much of its work.
+    pub quick: bool,
     /// What the last answers left.
     pub cursor: &'a Cursor,
 }
@@ -147,7 +151,7 @@ pub async fn claim_prepared<C: GenericClient>(
 ) -> Result<Claimed, Error> {
     let cursor = request.cursor.to_json();
     let cursor = Json(&cursor);
-    let values: [&(dyn ToSql + Sync); 10] = [
+    let values: [&(dyn ToSql + Sync); 11] = [
         &request.worker_id,
         &request.queues,
         &request.types,
@@ -158,6 +162,7 @@ pub async fn claim_prepared<C: GenericClient>(
         &cursor,
         &request.new_lease_id,
         &request.free,
+        &request.quick,
     ];
     let rows = match prepared {
         Some(prepared) => c.query(&prepared.0, &values).await,

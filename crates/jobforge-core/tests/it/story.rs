@@ -65,6 +65,7 @@ pub(crate) fn request<'a>(
         new_lease_id: None,
         lease_seconds: 30,
         window: limit,
+        quick: false,
         cursor,
     }
 }

@@ -38,6 +38,7 @@ async fn jobs_of_a_lost_worker_come_back_when_its_lease_runs_out() {
         new_lease_id: None,
         lease_seconds: 1,
         window: 1,
+        quick: false,
         cursor: &Cursor::default(),
     };
     assert_eq!(claim_jobs(&worker, &request).await.unwrap().jobs.len(), 1);

@@ -66,6 +66,7 @@ async fn what_was_forgotten_what_starves_and_what_is_stuck_is_told() {
         new_lease_id: None,
         lease_seconds: 30,
         window: 2,
+        quick: false,
         cursor: &Cursor::default(),
     };
     assert_eq!(claim_jobs(&client, &claim).await.unwrap().jobs.len(), 1);

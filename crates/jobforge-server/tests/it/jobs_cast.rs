@@ -67,6 +67,7 @@ impl Cast {
             new_lease_id: None,
             lease_seconds: 600,
             window: 1000,
+            quick: false,
             cursor: &Cursor::default(),
         };
         claim_jobs(&self.worker, &request).await.unwrap().jobs

@@ -65,8 +65,8 @@ async fn an_attempt_counted_at_its_end_is_found() {
             "40_complete.sql" => put(&text, "p_now, g.fence, g.failures", "p_now, g.fence + 1, g.failures"),
             "50_fail.sql" => put(
                 &text,
-                "lease_id = null, error = left",
-                "lease_id = null, fence = j.fence + 1, error = left",
+                "lease_id = null, ready = false, taken = false, error = left",
+                "lease_id = null, ready = false, taken = false, fence = j.fence + 1, error = left",
             ),
             _ => text,
         })

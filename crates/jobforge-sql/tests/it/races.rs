@@ -24,6 +24,7 @@ mod partitions;
 mod pauses;
 mod pending;
 mod places;
+mod quick;
 mod rates;
 mod settle;
 mod sleep;

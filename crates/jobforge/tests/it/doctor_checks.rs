@@ -81,6 +81,7 @@ async fn one_runs_one_waits(db: &TestDb) {
         new_lease_id: None,
         lease_seconds: 30,
         window: 1,
+        quick: false,
         cursor: &cursor,
     };
     assert_eq!(claim_jobs(&worker, &request).await.unwrap().jobs.len(), 1);

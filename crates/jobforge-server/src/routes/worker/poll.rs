@@ -99,6 +99,7 @@ impl Ask {
             new_lease_id: self.new_lease_id,
             lease_seconds: self.lease_seconds,
             window: self.window,
+            quick: false,
             cursor: &self.cursor,
         };
         let mut claimed = client

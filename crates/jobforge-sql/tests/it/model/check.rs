@@ -54,7 +54,7 @@ impl Checker {
             return Ok(());
         }
         let sql = format!(
-            "select {COLUMNS}, false, lease_id, ready, cancel_at is not null from jobforge.jobs
+            "select {COLUMNS}, false, lease_id, ready and lease_id is null, cancel_at is not null from jobforge.jobs
                where (tenant_id, id) in (select * from unnest($1::uuid[], $2::uuid[]))
              union all select {COLUMNS}, true, null, false, false from jobforge.job_history
                where retention = 'week' and (tenant_id, id) in (select * from unnest($1, $2))"

@@ -36,14 +36,14 @@ pub(crate) async fn fill(admin: &Client, jobs: Jobs) {
     admin.execute(tenants, &[&jobs.tenants]).await.expect("make tenants");
     let sql = "
         insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention, queue,
-          type, payload, source, lease_id, started_at, finished_at, fence, deaths)
+          type, payload, source, lease_id, started_at, finished_at, fence, deaths, taken)
         select lpad(to_hex(4096 + n % $2), 32, '0')::uuid, gen_random_uuid(),
           now() - interval '1 hour' + n * interval '1 millisecond' + case when $4 = 'future' then interval '1 day' else '0' end,
           now(), 5, case when $4 = 'reserved' then 5 else 100 end, $4 in ('ready', 'reserved', 'suspect'),
           case $4 when 'running' then 'running' when 'dead' then 'dead' else 'queued' end, 'week', 'default', $3, '{}', 'manual',
           case when $4 = 'running' then gen_random_uuid() end, case when $4 = 'running' then now() end,
           case when $4 = 'dead' then now() end, case when $4 in ('running', 'suspect') then 2 else 0 end,
-          case when $4 = 'suspect' then 2 else 0 end
+          case when $4 = 'suspect' then 2 else 0 end, $4 = 'running'
         from generate_series(1, $1) as n";
     let filled = admin.execute(sql, &[&jobs.count, &jobs.tenants, &jobs.kind, &jobs.state]).await;
     filled.unwrap_or_else(|e| panic!("cannot fill: {}", crate::schema::told(&e)));

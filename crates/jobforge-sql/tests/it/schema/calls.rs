@@ -53,6 +53,8 @@ pub(crate) struct ClaimOptions {
     pub(crate) cursor: Option<Value>,
     /// How many jobs under a limit it may have; without it, as many as it asks for.
     pub(crate) free: Option<i32>,
+    /// Whether the jobs will be over at once.
+    pub(crate) quick: bool,
 }
 
 impl Default for ClaimOptions {
@@ -65,6 +67,7 @@ impl Default for ClaimOptions {
             window: None,
             cursor: None,
             free: None,
+            quick: false,
         }
     }
 }
@@ -132,7 +135,7 @@ pub(crate) async fn claim_with(
     let sql =
         "select lease_id, tenant_id, id, fence, type, priority, claim_no, failures, deaths, solo, payload,
                       locator::text, turn, more, limited, owed, extract(epoch from retry_at)::float8
-               from jobforge.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, p_free => $9)";
+               from jobforge.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, p_free => $9, p_quick => $10)";
     let cursor = o.cursor.map(Json);
     let rows = client
         .query(
@@ -147,6 +150,7 @@ pub(crate) async fn claim_with(
                 &o.window,
                 &cursor,
                 &o.free,
+                &o.quick,
             ],
         )
         .await?;
