@@ -1197,6 +1197,9 @@ create function jobforge.artifact_payload(p_ref text, p_bytes bigint) returns js
 alter function jobforge.artifact_payload(text, bigint) owner to jf_sys;
 grant execute on function jobforge.artifact_payload(text, bigint) to jf_fn;
 
+create function jobforge.as_claimed(p_job jobforge.jobs, p_place tid, p_lease_id uuid, p_expires_at timestamp with time zone, p_solo boolean, p_claim_no bigint, p_limited boolean, p_timeout integer) returns jobforge.claimed language sql immutable;
+alter function jobforge.as_claimed(jobforge.jobs, tid, uuid, timestamp with time zone, boolean, bigint, boolean, integer) owner to jf_sys;
+
 create function jobforge.attach_artifact(p_tenant_id uuid, p_job_id uuid, p_ref text, p_bytes bigint) returns void language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.attach_artifact(uuid, uuid, text, bigint) owner to jf_fn;
 grant execute on function jobforge.attach_artifact(uuid, uuid, text, bigint) to jf_operator;

@@ -42,31 +42,23 @@ begin
   end if;
 
   declare
-    v_session jobforge.leases;
-    v_lease jobforge.leases;
-    v_survey record;
-    v_gated boolean;
+    v_session jobforge.leases; v_lease jobforge.leases;
+    v_survey record; v_gated boolean;
     v_gate jobforge.claim_gate := row(p_queues, p_types, '{}', false, false, false, '{}');
     v_marks jobforge.claim_mark[];
     v_stage text := 'turn';
     v_turn jobforge.claim_turn;
     v_rounds integer := 8;
+    v_pick record; v_stays boolean; v_limited boolean;
     v_seen boolean := false;
-    v_pick record;
-    v_limited boolean;
-    v_retry_at timestamptz;
-    v_claim bigint;
-    v_left integer := p_limit;
-    v_free integer := least(p_free, p_limit);
-    v_solo integer := 0;
-    v_stays boolean;
+    v_claim bigint; v_retry_at timestamptz;
+    v_left integer := p_limit; v_free integer := least(p_free, p_limit); v_solo integer := 0;
   begin
     v_session := case when (v_look.lease).id is not null then v_look.lease
       else jobforge.hold_lease(p_lease_id, p_new_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds, v_now) end;
     v_survey := jobforge.survey(p_queues, p_types);
     v_gated := v_look.held or v_survey.gated;
-    v_turn.at := (p_cursor ->> 'turn')::uuid;
-    v_turn.owed := (p_cursor ->> 'owed')::integer;
+    v_turn.at := (p_cursor ->> 'turn')::uuid; v_turn.owed := (p_cursor ->> 'owed')::integer;
     -- A worker of one tenant has few rows to walk, and its sweep would be of no use to the others.
     if v_session.tenant_id is null and v_few = 0 then
       v_marks := jobforge.trusted_marks(p_cursor -> 'marks', p_queues, p_types, v_now);
@@ -80,13 +72,10 @@ begin
     end if;
 
     while v_left > 0 and cardinality(v_gate.queues) > 0 and cardinality(v_gate.types) > 0 loop
-      v_lease := v_session;
-      v_limited := false;
-      v_stays := false;
+      v_lease := v_session; v_limited := false; v_stays := false;
       if v_stage = 'suspect' then
         v_pick := jobforge.pick_suspect(v_session, v_gate, v_free, v_now);
-        v_gate.rooms := v_pick.rooms;
-        v_free := v_free - v_pick.limited;
+        v_gate.rooms := v_pick.rooms; v_free := v_free - v_pick.limited;
         if cardinality(v_pick.places) > 0 then
           v_lease := jobforge.solo_lease(v_session, v_now);
           v_solo := 1;
@@ -107,9 +96,7 @@ begin
         exit when cardinality(v_look.ready) = 0;
         v_pick := jobforge.pick_few(p_queues, p_types, v_turn.at, cardinality(v_look.ready));
         v_turn.at := coalesce(v_pick.tenant_ids[1], v_turn.at);
-        v_turn.everybody := true;
-        v_stays := p_quick;
-        v_seen := true;
+        v_turn.everybody := true; v_seen := true; v_stays := p_quick;
         v_stage := 'turn';
       elsif v_stage = 'turn' then
         -- Others may hold what a turn had: an answer is not short for that.
@@ -141,15 +128,24 @@ begin
       v_claim := nextval('jobforge.claim_numbers');
       insert into jobforge.lease_claims (lease_id, claim_no, tenant_ids, job_ids)
       values (v_lease.id, v_claim, v_pick.tenant_ids, v_pick.job_ids);
-      return query
-      update jobforge.jobs j
-      set status = 'running', ready = v_stays, taken = not v_stays, lease_id = v_lease.id, worker_no = v_lease.worker_no,
-        fence = j.fence + 1, started_at = v_now
-      from unnest(v_pick.places) as p(place)
-      where j.ctid = p.place
-      returning v_lease.id, v_lease.expires_at, v_lease.solo, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority,
-        j.run_at, j.fence, j.failures, j.deaths, j.max_attempts, v_survey.timeouts[array_position(p_types, j.type)],
-        j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false, v_limited, null::integer, null::timestamptz;
+      -- One array is walked in the order of the pages, for less; where the jobs lie in their order, it is the same.
+      if v_pick.places = array(select p from unnest(v_pick.places) as p order by p) then
+        return query
+        update jobforge.jobs j
+        set status = 'running', ready = v_stays, taken = not v_stays, lease_id = v_lease.id, worker_no = v_lease.worker_no,
+          fence = j.fence + 1, started_at = v_now
+        where j.ctid = any (v_pick.places)
+        returning (jobforge.as_claimed(j, j.ctid, v_lease.id, v_lease.expires_at, v_lease.solo, v_claim, v_limited,
+          v_survey.timeouts[array_position(p_types, j.type)])).*;
+      else
+        return query
+        update jobforge.jobs j
+        set status = 'running', ready = v_stays, taken = not v_stays, lease_id = v_lease.id, worker_no = v_lease.worker_no,
+          fence = j.fence + 1, started_at = v_now
+        from unnest(v_pick.places) as p(place) where j.ctid = p.place
+        returning (jobforge.as_claimed(j, j.ctid, v_lease.id, v_lease.expires_at, v_lease.solo, v_claim, v_limited,
+          v_survey.timeouts[array_position(p_types, j.type)])).*;
+      end if;
       if v_limited then
         v_retry_at := least(v_retry_at, jobforge.charge(v_lease.id, v_pick.tenant_ids, v_pick.job_ids, v_now));
       end if;
@@ -173,6 +169,19 @@ comment on function jobforge.claim_jobs(text, text[], text[], integer, uuid, int
   'work locked (more), whether limits hold work back (limited), and when a rate lets more start (retry_at).';
 grant execute on function
   jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer, boolean) to jf_worker;
+
+create or replace function jobforge.as_claimed(
+  p_job jobforge.jobs, p_place tid, p_lease_id uuid, p_expires_at timestamptz, p_solo boolean, p_claim_no bigint,
+  p_limited boolean, p_timeout integer) returns jobforge.claimed
+language sql immutable
+as $$
+  -- One expression: the planner puts it in the place of its call, column by column.
+  select row(p_lease_id, p_expires_at, p_solo, p_claim_no, p_job.tenant_id, p_job.id, p_job.type, p_job.queue, p_job.priority,
+    p_job.run_at, p_job.fence, p_job.failures, p_job.deaths, p_job.max_attempts, p_timeout, p_job.correlation_id,
+    p_job.traceparent, p_job.payload, p_place, null, false, p_limited, null, null)::jobforge.claimed
+$$;
+comment on function jobforge.as_claimed(jobforge.jobs, tid, uuid, timestamptz, boolean, bigint, boolean, integer) is
+  'A job as a claim answers with it.';
 
 create or replace function jobforge.pick_turn(
   p_gate jobforge.claim_gate, p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[],

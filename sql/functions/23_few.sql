@@ -59,10 +59,8 @@ begin
     where k.ctid = p_place and k.queue = any (p_queues) and k.type = any (p_types) and k.ready and k.deaths < 2
       and k.priority >= 10 and not k.keyed and k.lease_id is null
     for no key update skip locked)
-  returning p_lease.id, p_lease.expires_at, false, v_claim, j.tenant_id, j.id, j.type, j.queue, j.priority, j.run_at,
-    j.fence, j.failures, j.deaths, j.max_attempts,
-    (select d.timeout_seconds from jobforge.definitions d where d.key = j.type),
-    j.correlation_id, j.traceparent, j.payload, j.ctid, null::uuid, false, false, null::integer, null::timestamptz
+  returning (jobforge.as_claimed(j, j.ctid, p_lease.id, p_lease.expires_at, false, v_claim, false,
+    (select d.timeout_seconds from jobforge.definitions d where d.key = j.type))).*
   into v_job;
   if found then
     insert into jobforge.lease_claims (lease_id, claim_no, tenant_ids, job_ids)

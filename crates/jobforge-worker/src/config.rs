@@ -68,7 +68,7 @@ impl Default for WorkerConfig {
             queues: vec!["default".to_owned()],
             slots: 16,
             buffer_max: 6000,
-            claim_max: 1000,
+            claim_max: 2000,
             lease_seconds: 30,
             heartbeat: None,
             grace_seconds: 30,

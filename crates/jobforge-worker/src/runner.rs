@@ -26,6 +26,9 @@ const FULL: Duration = Duration::from_millis(100);
 /// Full claims in a row after which the mark is taken back.
 const BUSY_CLAIMS: u32 = 3;
 
+/// A claim of this many jobs a slot opens the connection for claims beside it.
+const BESIDE_FROM: usize = 4;
+
 /// After this many jobs a beat tells which are settled: whoever reaps a lease looks for all that is not.
 const SETTLE_EVERY: usize = 50_000;
 
@@ -165,6 +168,8 @@ impl Claimer {
         let first = limit.min(engine.config.claim_max);
         // Both on one lease: without one each would make its own.
         let beside_too = limit > first && lease_id.is_some();
+        // So much claimed ahead after a full claim means that jobs are quick: more than one claim's worth comes next.
+        let beside_soon = beside_too || (self.full_claims > 0 && limit >= BESIDE_FROM * engine.config.slots);
         let other = match beside_too && self.beside.is_open() {
             true => Some(self.beside.client().await?),
             false => None,
@@ -178,7 +183,7 @@ impl Claimer {
         let Some(other) = other else {
             // It is there for the next claim; this one does not wait for it.
             let opening = async {
-                if beside_too {
+                if beside_soon {
                     let _ = beside.client().await;
                 }
             };

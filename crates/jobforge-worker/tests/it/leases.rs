@@ -297,8 +297,15 @@ async fn what_waits_behind_slow_jobs_goes_back_and_comes_on_a_tight_lease() {
         "select coalesce(min(fence), 0)::bigint from jobforge.jobs where payload = to_jsonb('quick'::text)";
     eventually("they were claimed again", async || (mixture.story.count(again).await >= 2).then_some(()))
         .await;
-    let running = "select count(*) from jobforge.jobs where payload = to_jsonb('slow'::text)";
-    assert_eq!(mixture.story.count(running).await, 2, "while both of the slow ones ran");
+    let running =
+        "select count(*) from jobforge.jobs where payload = to_jsonb('slow'::text) and ready and not taken";
+    assert_eq!(
+        mixture.story.count(running).await,
+        2,
+        "while both of the slow ones ran, taken for quick ones"
+    );
+    let out = "select count(*) from jobforge.jobs where payload = to_jsonb('quick'::text) and taken";
+    assert_eq!(mixture.story.count(out).await, 10, "none of the others is");
     mixture.released.add_permits(2);
     mixture.all_over().await;
     mixture.worker.shutdown().await;

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::stage::{Stage, ids, rival_claim};
-use crate::schema::calls::{ClaimOptions, Held, claim_with, complete, fail};
+use crate::schema::calls::{ClaimOptions, Held, claim_with, complete, enqueue_many, fail};
 use crate::schema::{NOOP, OTHER, TENANT_A, TENANT_B};
 
 async fn quick_claim(stage: &Stage, limit: i32) -> Vec<Held> {
@@ -56,6 +56,19 @@ async fn what_a_quick_claim_holds_is_not_had_again() {
             assert_eq!(complete(stage.worker.client(), job).await.unwrap(), "done");
         }
     }
+}
+
+#[tokio::test]
+async fn lanes_get_their_shares_beside_what_a_quick_claim_holds() {
+    let stage = Stage::set().await;
+    let first = stage.jobs(4).await;
+    assert_eq!(ids(&quick_claim(&stage, 3).await), first[..3]);
+    stage.pass(1.0).await;
+    let later = enqueue_many(stage.app.client(), TENANT_A, OTHER, 3).await.unwrap();
+    // Enough for everybody's first, and a worker that has positions: the shares are counted.
+    let o = ClaimOptions { free: Some(2), ..ClaimOptions::default() };
+    let claimed = claim_with(stage.rival.client(), "w2", 3, o).await.unwrap().jobs;
+    assert_eq!(ids(&claimed), [first[3], later[0], later[1]]);
 }
 
 #[tokio::test]
@@ -129,26 +142,32 @@ async fn whatever_ends_a_quick_attempt_puts_the_job_where_it_belongs() {
 #[tokio::test]
 async fn nobody_counts_what_a_quick_claim_holds_as_waiting() {
     let stage = Stage::set().await;
-    let all = stage.jobs(5).await;
+    let mut all = stage.jobs(3).await;
+    stage.pass(5.0).await;
+    all.extend(stage.jobs(2).await);
     assert_eq!(ids(&quick_claim(&stage, 3).await), all[..3]);
     let count = async |sql: &str| stage.admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0);
     let counted = "select sum(ready)::bigint from jobforge.count_live(1000, now(), now())";
     assert_eq!(count(counted).await, 2);
-    let oldest = "select (extract(epoch from min(oldest_ready) - (select run_at from jobforge.jobs where not taken
-        and lease_id is null order by id limit 1)) * 1000000)::bigint from jobforge.count_live(1000, now(), now())";
-    assert_eq!(count(oldest).await, 0, "the oldest of those that wait");
+    let oldest = "select count(*) from jobforge.count_live(1000, now(), now()) as c
+        where c.oldest_ready = (select max(run_at) from jobforge.jobs)";
+    assert_eq!(count(oldest).await, 1, "the oldest of those that wait");
     let ahead = "select jobforge.lane_ahead(j, 100) from jobforge.jobs j order by id desc limit 1";
     assert_eq!(count(ahead).await, 1, "of four before the last, three run");
 
-    assert_eq!(ids(&quick_claim(&stage, 9).await), all[3..]);
+    enqueue_many(stage.other.client(), TENANT_B, NOOP, 1).await.unwrap();
+    assert_eq!(quick_claim(&stage, 9).await.len(), 3);
     let row =
         stage.app.query("select ready, running from jobforge.job_summary($1)", &[&TENANT_A]).await.unwrap();
     assert_eq!((row[0].get::<_, i64>(0), row[0].get::<_, i64>(1)), (0, 5));
     let waits = "select count(*) filter (where jobforge.waits_since(k, n) is not null)
         from (values ('queue', 'default'), ('definition', 'test.noop'), ('tenant', $$TENANT$$)) as w(k, n)";
     assert_eq!(count(&waits.replace("TENANT", &TENANT_A.to_string())).await, 0);
-    let crowd = "select jobforge.lane_tenants('default', 'test.noop')";
-    assert!(stage.admin.query(crowd, &[]).await.unwrap().is_empty(), "no tenant waits");
+    // One more that waits, and is told where it stands.
+    let last = stage.job().await;
+    let sql = "select detail from jobforge.explain_job($1, $2) where reason = 'waiting_turn'";
+    let detail: serde_json::Value = stage.app.query(sql, &[&TENANT_A, &last]).await.unwrap()[0].get(0);
+    assert_eq!((&detail["ahead"], &detail["tenants"]), (&0.into(), &1.into()), "{detail}");
 }
 
 #[tokio::test]
@@ -166,15 +185,23 @@ async fn a_sleepers_look_finds_no_work_in_what_a_quick_claim_holds() {
     assert!(found().await);
 }
 
+/// Whether the tenant that runs comes before the one that waits, or after it.
 #[tokio::test]
 async fn a_tenants_turn_is_not_spent_on_what_a_quick_claim_holds() {
-    let stage = Stage::set().await;
-    stage.jobs(3).await;
-    assert_eq!(quick_claim(&stage, 3).await.len(), 3);
-    crate::schema::calls::enqueue_many(stage.other.client(), TENANT_B, NOOP, 2).await.unwrap();
-    let crowd = "select array_agg(t) from jobforge.lane_tenants('default', 'test.noop') as t";
-    let tenants: Vec<Uuid> = stage.admin.query_one(crowd, &[]).await.unwrap().get(0);
-    assert_eq!(tenants, [TENANT_B]);
-    let claimed = rival_claim(&stage.rival, 9).await;
-    assert!(claimed.len() == 2 && claimed.iter().all(|job| job.tenant_id == TENANT_B), "{claimed:?}");
+    for (runs, waits) in [(TENANT_A, TENANT_B), (TENANT_B, TENANT_A)] {
+        let stage = Stage::set().await;
+        enqueue_many(stage.other.client(), runs, NOOP, 3).await.unwrap();
+        assert_eq!(quick_claim(&stage, 3).await.len(), 3);
+        enqueue_many(stage.other.client(), waits, NOOP, 2).await.unwrap();
+        for turn in [
+            "jobforge.lane_tenants('default', 'test.noop')",
+            "jobforge.next_tenants(row('{default}', '{test.noop}', '{}', false, false, false, '{}'), null, true, 9, null)",
+        ] {
+            let sql = format!("select array_agg(t) from {turn} as t");
+            let tenants: Vec<Uuid> = stage.admin.query_one(&sql, &[]).await.unwrap().get(0);
+            assert_eq!(tenants, [waits], "{turn}");
+        }
+        let claimed = rival_claim(&stage.rival, 9).await;
+        assert!(claimed.len() == 2 && claimed.iter().all(|job| job.tenant_id == waits), "{claimed:?}");
+    }
 }
