@@ -22,6 +22,9 @@ use crate::problem::{ErrorCode, Problem};
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
 
+/// A JSON body with `rows.rs`' rows, which are held to the bounds one by one: what is wrong with a row is not wrong with the body.
+pub(crate) struct Batch<T>(pub(crate) T);
+
 /// A JSON body that may be missing.
 pub(crate) struct BodyIfAny<T>(pub(crate) T);
 
@@ -43,6 +46,15 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Body<T>, Problem> {
         let Json(bytes) = Json::from_request(request, app).await?;
         read_json(&bytes).map(Body)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Batch<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Batch<T>, Problem> {
+        let Json(bytes) = Json::from_request(request, app).await?;
+        read_object(&bytes).map(Batch)
     }
 }
 
@@ -111,6 +123,10 @@ impl<T: Serialize> IntoResponse for Answer<T> {
 /// A body's JSON object, or the place at which it is wrong.
 pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     json_bounds::check(bytes)?;
+    read_object(bytes)
+}
+
+fn read_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if is_array(bytes) {
         // A parser would take its elements for the members, in their order.
         return Err(misread(
@@ -134,9 +150,8 @@ pub(crate) fn is_array(bytes: &[u8]) -> bool {
     bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
 }
 
-/// The elements of a body's array, each to be read by itself.
+/// The elements of a body's array, each to be read by itself, and held to the bounds then.
 pub(crate) fn read_rows(bytes: &[u8]) -> Result<Vec<&RawValue>, Problem> {
-    json_bounds::check(bytes)?;
     serde_json::from_slice(bytes).map_err(|error| unread(String::new(), &error))
 }
 

@@ -5,6 +5,7 @@
 //! - `waiters.rs`: requests that wait for jobs, one question for all; `bulks.rs`: operations driven to their end
 //! - `gather/`: concurrent enqueues and workers' reports written together
 //! - `wake.rs`: long polls woken when there is work
+//! - `rows.rs`: the rows of a batch, of which a bad one harms no other
 //! - `rules.rs`: the definitions' schemas, compiled once
 //! - `sealer.rs`: who seals secrets on their way to the database
 //! - `broker_check.rs`: the broker, where the server is not ready without it
@@ -40,6 +41,7 @@ mod outage;
 mod problem;
 mod router;
 mod routes;
+mod rows;
 mod rules;
 mod sealer;
 mod serve;

@@ -37,6 +37,7 @@ mod worker;
 mod worker_agent;
 mod worker_gather;
 mod worker_poll;
+mod worker_rows;
 mod worker_story;
 mod worker_tenants;
 mod world;
