@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::HttpBody;
-use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 
 use crate::app::App;
+use crate::held_bodies::{Kept, Owner, too_large};
 use crate::json_bounds;
 use crate::problem::{ErrorCode, Problem};
 
@@ -193,11 +194,16 @@ async fn read_body(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
     if request.body().size_hint().lower() > app.config.max_body_bytes as u64 {
         return Err(too_large());
     }
-    match tokio::time::timeout(app.config.callers.body, Bytes::from_request(request, app)).await {
-        Ok(bytes) => bytes.map_err(|error| unreadable(&error)),
-        Err(_) => Err(Problem::malformed("body_slow", "the body did not come in time")
-            .with_status(StatusCode::REQUEST_TIMEOUT)),
-    }
+    let mut room = app.bodies.room(Owner::of(request.extensions()));
+    let kept = request.extensions().get::<Kept>().cloned().unwrap_or_default();
+    let taken = room.take_in(request.into_body(), app.config.max_body_bytes);
+    let slow = |_| {
+        Problem::malformed("body_slow", "the body did not come in time")
+            .with_status(StatusCode::REQUEST_TIMEOUT)
+    };
+    let bytes = tokio::time::timeout(app.config.callers.body, taken).await.map_err(slow)??;
+    kept.keep(room);
+    Ok(bytes)
 }
 
 fn require_json(request: &Request) -> Result<(), Problem> {
@@ -212,17 +218,6 @@ fn require_json(request: &Request) -> Result<(), Problem> {
     }
     let detail = "the body must be JSON: Content-Type: application/json";
     Err(Problem::malformed("content_type", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
-}
-
-fn unreadable(error: &BytesRejection) -> Problem {
-    match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => too_large(),
-        _ => Problem::malformed("body_unreadable", "the body broke off"),
-    }
-}
-
-fn too_large() -> Problem {
-    Problem::new(ErrorCode::TooLarge, "body_too_large", "the body is larger than this server takes")
 }
 
 fn is_json(content_type: Option<&str>) -> bool {

@@ -13,6 +13,7 @@
 //! - `db.rs`, `shares.rs`: the pools of connections, and that one tenant does not take them all; `lent.rs`: a connection
 //!   lent to one request, and the limit of each call; `outage.rs`: what is known while there are none
 //! - `opening.rs`: the first look at the database, which may be away
+//! - `held_bodies.rs`: how much memory bodies take up at once
 //! - `guard.rs`, `serve.rs`, `stall.rs`, `linger.rs`, `unread.rs`, `json_bounds.rs`: what a caller may
 //!   not do to the server, and how it is told
 //! - `upkeep.rs`: what goes on between requests
@@ -32,6 +33,7 @@ mod etag;
 mod extract;
 mod gather;
 mod guard;
+mod held_bodies;
 mod json_bounds;
 mod lent;
 mod linger;

@@ -20,6 +20,7 @@ mod gathering;
 mod guard;
 mod guard_tcp;
 mod health;
+mod held_bodies;
 mod isolation;
 mod jobs;
 mod jobs_bulk;
