@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::{Cli, Ran, demo_db};
+use crate::{Cli, Ran, demo_db, until};
 
 const AWAY: &str = "the database does not answer: the worker waits for it";
 const READY: &str = "the worker is ready";
@@ -106,7 +106,7 @@ async fn a_worker_waits_for_a_postgres_that_starts_after_it() {
     assert!(told["worker_id"].is_string(), "{told}");
     let app = cli(at(&cluster, APP));
     let id = made["id"].as_str().unwrap();
-    crate::until("the job is done", || {
+    until("the job is done", || {
         let job = app.run(&["jobs", "show", id, "--json"]).json();
         (job["job"]["status"] == "succeeded").then_some(())
     });
@@ -121,8 +121,9 @@ fn a_worker_that_waits_says_so_once_in_a_while_and_ends_in_order() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://worker@{}/postgres", nobody.local_addr().unwrap());
     let mut worker = Started::of(&cli(url));
+    nobody.set_nonblocking(true).unwrap();
     for _ in 0..5 {
-        drop(nobody.accept().unwrap());
+        drop(until("it looks again", || nobody.accept().ok()));
     }
     worker.says(AWAY);
     worker.signal(Signal::SIGTERM);
