@@ -33,6 +33,7 @@ mod jobs_rights;
 mod jobs_tick;
 mod jobs_wait;
 mod openapi;
+mod partial_pages;
 mod settings;
 mod worker;
 mod worker_agent;
