@@ -16,7 +16,7 @@ const MOST: usize = 5_000;
 
 /// Rows as they came, each read or not. Held to the bounds of JSON one by one: what is around them must nest nothing.
 #[derive(Debug)]
-pub(crate) struct Rows<T>(Vec<Result<T, Misread>>);
+pub(crate) struct Rows<T>(Vec<Result<T, Box<Misread>>>);
 
 /// A row that cannot be read.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Misread {
 
 impl<T> Rows<T> {
     /// The rows in their order; refused as a whole if they are too many.
-    pub(crate) fn read(self) -> Result<Vec<Result<T, Misread>>, Problem> {
+    pub(crate) fn read(self) -> Result<Vec<Result<T, Box<Misread>>>, Problem> {
         if self.0.len() > MOST {
             let detail = format!("a report has at most {MOST} rows");
             return Err(Problem::malformed("batch_size", detail));
@@ -67,7 +67,7 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for Reader<T> {
 }
 
 /// Whoever sent the row finds it by its place, and by its names where they are right.
-fn misread(row: &RawValue, problem: Problem) -> Misread {
+fn misread(row: &RawValue, problem: Problem) -> Box<Misread> {
     #[derive(Default, Deserialize)]
     struct Names<'a> {
         #[serde(borrow)]
@@ -77,7 +77,7 @@ fn misread(row: &RawValue, problem: Problem) -> Misread {
     }
     let names: Names = serde_json::from_str(row.get()).unwrap_or_default();
     let name = |text: Option<&RawValue>| serde_json::from_str(text?.get()).ok();
-    Misread { tenant_id: name(names.tenant_id), id: name(names.id), problem }
+    Box::new(Misread { tenant_id: name(names.tenant_id), id: name(names.id), problem })
 }
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
         id: Uuid,
     }
 
-    fn read(text: &str) -> Vec<Result<Row, Misread>> {
+    fn read(text: &str) -> Vec<Result<Row, Box<Misread>>> {
         serde_json::from_str::<Rows<Row>>(text).unwrap().read().unwrap()
     }
 

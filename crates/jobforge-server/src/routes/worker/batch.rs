@@ -68,7 +68,7 @@ pub(super) struct Report<T> {
 
 enum Row {
     Sound(JobRef),
-    Invalid(Misread),
+    Invalid(Box<Misread>),
 }
 
 impl Report<JobRef> {
@@ -94,7 +94,7 @@ impl<T> Report<T> {
                 let job = caller.held(named).map_err(|problem| problem.at("/tenant_id"));
                 let sound = job.and_then(|job| Ok((job, read(job, row)?)));
                 let tenant_id = named.tenant_id.or(caller.bound());
-                sound.map_err(|problem| Misread { tenant_id, id: Some(named.id), problem })
+                sound.map_err(|problem| Box::new(Misread { tenant_id, id: Some(named.id), problem }))
             });
             report.rows.push(match judged {
                 Ok((job, sound)) => {
@@ -120,7 +120,8 @@ impl<T> Report<T> {
                     ReportedJob { tenant_id: Some(tenant_id), id: Some(id), verdict: answer.verdict, error };
                 Ok((job, answer))
             }
-            Row::Invalid(Misread { tenant_id, id, problem }) => {
+            Row::Invalid(misread) => {
+                let Misread { tenant_id, id, problem } = *misread;
                 let (verdict, error) = (Verdict::Invalid, Some(at_row(problem, at)));
                 let job = ReportedJob { tenant_id, id, verdict, error };
                 Ok((job, Failed { verdict, status: None, run_at: None }))
@@ -140,9 +141,9 @@ impl<T> Report<T> {
 }
 
 impl InvalidRow {
-    /// The lines of a log that was given as `lines`.
-    pub(super) fn line(row: usize, misread: Misread) -> InvalidRow {
-        InvalidRow { row, error: misread.problem.at("").under(&format!("/lines/{row}")).body() }
+    /// A line of a log.
+    pub(super) fn line(row: usize, problem: Problem) -> InvalidRow {
+        InvalidRow { row, error: problem.at("").under(&format!("/lines/{row}")).body() }
     }
 }
 

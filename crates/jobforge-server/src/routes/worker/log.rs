@@ -56,7 +56,7 @@ pub(crate) async fn log(
     for (row, line) in body.lines.read()?.into_iter().enumerate() {
         match line {
             Ok(line) => lines.push(line),
-            Err(misread) => invalid.push(InvalidRow::line(row, misread)),
+            Err(misread) => invalid.push(InvalidRow::line(row, misread.problem)),
         }
     }
     let client = app.db.patient_worker().await?;
