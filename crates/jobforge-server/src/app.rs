@@ -23,6 +23,7 @@ use crate::bulks::Bulks;
 use crate::config::ServerConfig;
 use crate::db::Db;
 use crate::gather::{Enqueues, Reports};
+use crate::held_bodies::HeldBodies;
 use crate::problem::Problem;
 use crate::rules::Rules;
 use crate::waiters::Waiters;
@@ -49,6 +50,7 @@ pub(crate) struct App {
     pub(crate) tokens: Option<Tokens>,
     pub(crate) bootstrap: Bootstrap,
     pub(crate) rates: Rates,
+    pub(crate) bodies: Arc<HeldBodies>,
     /// What was noted lately of those who name a tenant.
     named: Mutex<HashMap<Named, Instant>>,
     /// The database was there and the logins are fit: requests are let in.
@@ -78,6 +80,7 @@ impl App {
             keys: Keys::new(config.credential_memory),
             sessions: Sessions::new(config.credential_memory),
             rates: Rates::new(config.rates),
+            bodies: HeldBodies::new(config.held_body_bytes),
             bootstrap: Bootstrap::default(),
             rules: Rules::default(),
             named: Mutex::default(),

@@ -25,6 +25,9 @@ pub struct ServerConfig {
     pub call_timeout: Duration,
     /// The largest body of a request, in bytes.
     pub max_body_bytes: usize,
+    /// The most bytes of requests' bodies in memory at once, over all connections; one tenant may take up half of them.
+    /// Twice the largest body at least.
+    pub held_body_bytes: usize,
     /// Concurrent enqueues are written together.
     pub gather: bool,
     /// Development: jobs can be run by a request, and no key needs to be made by hand.
@@ -83,6 +86,7 @@ impl ServerConfig {
             connections: 8,
             call_timeout: Duration::from_secs(10),
             max_body_bytes: 4 << 20,
+            held_body_bytes: 256 << 20,
             gather: true,
             development: false,
             tick: None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::HttpBody;
-use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
@@ -16,11 +16,15 @@ use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 
 use crate::app::App;
+use crate::held_bodies::{Kept, Owner, too_large};
 use crate::json_bounds;
 use crate::problem::{ErrorCode, Problem};
 
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
+
+/// A JSON body with `rows.rs`' rows, which are held to the bounds one by one: what is wrong with a row is not wrong with the body.
+pub(crate) struct Batch<T>(pub(crate) T);
 
 /// A JSON body that may be missing.
 pub(crate) struct BodyIfAny<T>(pub(crate) T);
@@ -43,6 +47,15 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Body<T>, Problem> {
         let Json(bytes) = Json::from_request(request, app).await?;
         read_json(&bytes).map(Body)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Batch<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Batch<T>, Problem> {
+        let Json(bytes) = Json::from_request(request, app).await?;
+        read_object(&bytes).map(Batch)
     }
 }
 
@@ -111,6 +124,10 @@ impl<T: Serialize> IntoResponse for Answer<T> {
 /// A body's JSON object, or the place at which it is wrong.
 pub(crate) fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     json_bounds::check(bytes)?;
+    read_object(bytes)
+}
+
+fn read_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if is_array(bytes) {
         // A parser would take its elements for the members, in their order.
         return Err(misread(
@@ -134,9 +151,8 @@ pub(crate) fn is_array(bytes: &[u8]) -> bool {
     bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
 }
 
-/// The elements of a body's array, each to be read by itself.
+/// The elements of a body's array, each to be read by itself, and held to the bounds then.
 pub(crate) fn read_rows(bytes: &[u8]) -> Result<Vec<&RawValue>, Problem> {
-    json_bounds::check(bytes)?;
     serde_json::from_slice(bytes).map_err(|error| unread(String::new(), &error))
 }
 
@@ -178,11 +194,16 @@ async fn read_body(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
     if request.body().size_hint().lower() > app.config.max_body_bytes as u64 {
         return Err(too_large());
     }
-    match tokio::time::timeout(app.config.callers.body, Bytes::from_request(request, app)).await {
-        Ok(bytes) => bytes.map_err(|error| unreadable(&error)),
-        Err(_) => Err(Problem::malformed("body_slow", "the body did not come in time")
-            .with_status(StatusCode::REQUEST_TIMEOUT)),
-    }
+    let mut room = app.bodies.room(Owner::of(request.extensions()));
+    let kept = request.extensions().get::<Kept>().cloned().unwrap_or_default();
+    let taken = room.take_in(request.into_body(), app.config.max_body_bytes);
+    let slow = |_| {
+        Problem::malformed("body_slow", "the body did not come in time")
+            .with_status(StatusCode::REQUEST_TIMEOUT)
+    };
+    let bytes = tokio::time::timeout(app.config.callers.body, taken).await.map_err(slow)??;
+    kept.keep(room);
+    Ok(bytes)
 }
 
 fn require_json(request: &Request) -> Result<(), Problem> {
@@ -197,17 +218,6 @@ fn require_json(request: &Request) -> Result<(), Problem> {
     }
     let detail = "the body must be JSON: Content-Type: application/json";
     Err(Problem::malformed("content_type", detail).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
-}
-
-fn unreadable(error: &BytesRejection) -> Problem {
-    match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => too_large(),
-        _ => Problem::malformed("body_unreadable", "the body broke off"),
-    }
-}
-
-fn too_large() -> Problem {
-    Problem::new(ErrorCode::TooLarge, "body_too_large", "the body is larger than this server takes")
 }
 
 fn is_json(content_type: Option<&str>) -> bool {

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::auth::origin;
+use crate::held_bodies::Kept;
 use crate::problem::{ErrorCode, Problem};
 
 /// The header that names a request.
@@ -42,6 +43,9 @@ impl RequestId {
 pub(crate) async fn watch(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = request_id(&request);
     request.extensions_mut().insert(RequestId(id.clone()));
+    // What the body takes up is given back when there is an answer.
+    let kept = Kept::default();
+    request.extensions_mut().insert(kept.clone());
     let fit = require_host(&request, &app).and_then(|()| require_open(&request, &app));
     let route = format!("{} {}", request.method(), request.uri().path());
     let mut response = tokio::select! {
@@ -50,6 +54,7 @@ pub(crate) async fn watch(State(app): State<Arc<App>>, mut request: Request, nex
         () = tokio::time::sleep(LONGEST + app.config.call_timeout * 2) => Problem::unavailable("the request took too long").into_response(),
         () = app.stopped() => Problem::unavailable("the server stops").into_response(),
     };
+    drop(kept);
     tracing::debug!(request_id = id, route, status = response.status().as_u16(), "answered");
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);

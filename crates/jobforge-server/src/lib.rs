@@ -5,6 +5,7 @@
 //! - `waiters.rs`: requests that wait for jobs, one question for all; `bulks.rs`: operations driven to their end
 //! - `gather/`: concurrent enqueues and workers' reports written together
 //! - `wake.rs`: long polls woken when there is work
+//! - `rows.rs`: the rows of a batch, of which a bad one harms no other
 //! - `rules.rs`: the definitions' schemas, compiled once
 //! - `sealer.rs`: who seals secrets on their way to the database
 //! - `broker_check.rs`: the broker, where the server is not ready without it
@@ -12,6 +13,7 @@
 //! - `db.rs`, `shares.rs`: the pools of connections, and that one tenant does not take them all; `lent.rs`: a connection
 //!   lent to one request, and the limit of each call; `outage.rs`: what is known while there are none
 //! - `opening.rs`: the first look at the database, which may be away
+//! - `held_bodies.rs`: how much memory bodies take up at once
 //! - `guard.rs`, `serve.rs`, `stall.rs`, `linger.rs`, `unread.rs`, `json_bounds.rs`: what a caller may
 //!   not do to the server, and how it is told
 //! - `upkeep.rs`: what goes on between requests
@@ -31,6 +33,7 @@ mod etag;
 mod extract;
 mod gather;
 mod guard;
+mod held_bodies;
 mod json_bounds;
 mod lent;
 mod linger;
@@ -40,6 +43,7 @@ mod outage;
 mod problem;
 mod router;
 mod routes;
+mod rows;
 mod rules;
 mod sealer;
 mod serve;

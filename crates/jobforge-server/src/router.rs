@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use tower::ServiceBuilder;
@@ -97,8 +96,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     let limits = ServiceBuilder::new()
         .layer(from_fn_with_state(app.clone(), guard::watch))
         .layer(CatchPanicLayer::custom(guard::on_panic))
-        .layer(CompressionLayer::new())
-        .layer(DefaultBodyLimit::max(app.config.max_body_bytes));
+        .layer(CompressionLayer::new());
     routes
         .route("/errors/{code}", get(errors::page))
         .merge(SwaggerUi::new("/docs").url("/openapi.json", openapi::finished(document)))

@@ -141,6 +141,11 @@ impl ServerHandle {
         self.address
     }
 
+    /// How many bytes the bodies of requests under way take up in memory.
+    pub fn held_body_bytes(&self) -> usize {
+        self.app.bodies.bytes()
+    }
+
     /// Returns once the database was found and requests are served, with the token of [`Server::bootstrap_token`], once; or
     /// with why this server will never serve.
     pub async fn opened(&mut self) -> Result<Option<SecretString>, StartError> {

@@ -106,7 +106,8 @@ impl Worker {
         let engine = Arc::new(engine);
         let mut link = Link::new(&self.config);
         let client = link.client().await.map_err(WorkerError::Database)?;
-        preflight::check(&*client).await.map_err(WorkerError::Database)?;
+        let fit = within(self.config.call_timeout, "preflight", preflight::check(&*client)).await;
+        fit.map_err(WorkerError::Database)?;
         let mut claimer = Claimer::new(engine.clone(), link, budget);
         claimer.register().await.map_err(WorkerError::Database)?;
         let asked = Instant::now();

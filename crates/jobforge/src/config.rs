@@ -328,6 +328,8 @@ mod tests {
             "[server]\nworker_url = \"http://far\"",
             "[server]\nconnections = 0",
             "[server]\nmax_body_bytes = 1000",
+            "[server]\nheld_body_bytes = 8388607",
+            "[server]\nmax_body_bytes = 200000000",
             "[server]\ncall_timeout_seconds = 0",
             "[server]\ncall_timeout_seconds = 61",
             "[server]\nwaiters = 0",
@@ -370,7 +372,7 @@ mod tests {
             ("JOBFORGE_SERVER__HOSTS", "jobs.example.org,jobs.local"),
             ("JOBFORGE_SERVER__RATES__PER_CREDENTIAL", "7"),
         ]);
-        let text = "[server]\ngather = false\nconnections = 3\nmax_body_bytes = 2048";
+        let text = "[server]\ngather = false\nconnections = 3\nmax_body_bytes = 2048\nheld_body_bytes = 4096";
         let settings = Settings::merge(vec![defaults(), file(text), env]).unwrap().config.server;
         assert_eq!(settings.listen, "127.0.0.1:8787".parse().unwrap());
         let logins = ServerLogins { tenant: "t".to_owned(), operator: "o".to_owned(), worker: None };
@@ -379,7 +381,8 @@ mod tests {
             (server.tenant_url.as_str(), server.operator_url.as_str(), server.worker_url),
             ("t", "o", None)
         );
-        assert_eq!((server.gather, server.connections, server.max_body_bytes), (false, 3, 2048));
+        assert_eq!((server.gather, server.connections), (false, 3));
+        assert_eq!((server.max_body_bytes, server.held_body_bytes), (2048, 4096));
         assert_eq!(server.hosts, ["jobs.example.org", "jobs.local"]);
         assert_eq!((server.rates.per_credential, server.rates.refused_per_address), (7, 20));
         let defaults = ServerConfig::new("t", "o");

@@ -27,10 +27,10 @@ impl Signals {
         }
     }
 
-    /// Runs an orderly end; `None` if another signal came meanwhile.
-    pub(crate) async fn unless_repeated<T>(&mut self, end: impl Future<Output = T>) -> Option<T> {
+    /// Runs an orderly end, or what must not keep the process from one; `None` if a signal came meanwhile.
+    pub(crate) async fn unless_repeated<T>(&mut self, under_way: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
-            done = end => Some(done),
+            done = under_way => Some(done),
             () = self.next() => None,
         }
     }

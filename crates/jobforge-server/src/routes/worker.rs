@@ -4,6 +4,7 @@
 //! the lease's id, which nobody can guess, the jobs on it; the fence, a job from those who held it before; the
 //! credential, which is part of a worker's id, the worker's entry in the registry.
 
+mod batch;
 pub(crate) mod claim;
 pub(crate) mod complete;
 pub(crate) mod exit;
@@ -28,8 +29,6 @@ use uuid::Uuid;
 use crate::auth::{System, Work};
 use crate::problem::{ErrorCode, Problem};
 
-/// The most rows of one report.
-const MOST_ROWS: usize = 5_000;
 /// The longest id a worker may give itself; with its credential's it has to fit the database's 200 characters.
 const MOST_NAME: usize = 100;
 
@@ -45,41 +44,11 @@ pub(crate) struct HeldJob {
     fence: i32,
 }
 
-/// What became of one row of a report.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ReportedJob {
-    /// Whose job it is.
-    tenant_id: Uuid,
-    /// The job.
-    id: Uuid,
-    /// `done`; `already`: the same report came before; `stale`: the job is no longer on this lease; `unknown`; `invalid`: the
-    /// result cannot be stored.
-    verdict: Verdict,
-}
-
 /// What became of the report.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Reported {
     /// `done`, or `already` when the same report came before.
     verdict: Verdict,
-}
-
-/// What became of each row, in their order.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ReportedJobs {
-    /// The rows.
-    jobs: Vec<ReportedJob>,
-}
-
-impl ReportedJobs {
-    fn of(jobs: &[JobRef], verdicts: Vec<Verdict>) -> ReportedJobs {
-        let told = |(job, verdict): (&JobRef, Verdict)| ReportedJob {
-            tenant_id: job.tenant_id,
-            id: job.id,
-            verdict,
-        };
-        ReportedJobs { jobs: jobs.iter().zip(verdicts).map(told).collect() }
-    }
 }
 
 impl System<Work> {
@@ -99,11 +68,6 @@ impl System<Work> {
                 Err(Problem::malformed("tenant_missing", detail))
             }
         }
-    }
-
-    fn held_all(&self, jobs: &[HeldJob]) -> Result<Vec<JobRef>, Problem> {
-        require_rows(jobs.len())?;
-        jobs.iter().map(|job| self.held(*job)).collect()
     }
 
     /// The worker as the database knows it: two credentials never mean the same one.
@@ -132,14 +96,6 @@ fn taken(verdict: Verdict, job: Uuid) -> Result<Reported, Problem> {
         }
     };
     Err(Problem::new(ErrorCode::Refused(code), reason, detail))
-}
-
-fn require_rows(rows: usize) -> Result<(), Problem> {
-    if rows > MOST_ROWS {
-        let detail = format!("a report has at most {MOST_ROWS} jobs");
-        return Err(Problem::malformed("batch_size", detail));
-    }
-    Ok(())
 }
 
 /// Names as Postgres can take them.

@@ -37,12 +37,12 @@ async fn a_refusal_names_the_place_at_fault() {
             json!({ "kind": "cancel", "reason": "r", "filter": { "a/b~": 1 } }),
             "/filter/a~1b~0",
         ),
-        (
-            &worker,
-            "/worker/jobs/complete",
-            json!({ "lease_id": lease, "jobs": [{ "id": lease, "fence": 1, "result": 1.10 }, { "id": "x" }] }),
-            "/jobs/1/id",
-        ),
+        (&worker, "/worker/jobs/complete", json!({ "lease_id": "x", "jobs": [] }), "/lease_id"),
+        (&worker, "/worker/jobs/complete", json!({ "lease_id": lease, "jobs": {} }), "/jobs"),
+        (&worker, "/worker/jobs/complete", json!({ "lease_id": lease }), "/jobs"),
+        (&worker, "/worker/jobs/complete", json!({ "lease_id": lease, "jobs": [{}], "more": 1 }), "/more"),
+        (&worker, "/worker/jobs/release", json!({ "lease_id": lease, "jobs": "all" }), "/jobs"),
+        (&worker, "/worker/heartbeat", json!({ "lease_id": lease, "jobs": 1 }), "/jobs"),
     ] {
         let refusal = world.post(key, path, body.clone()).await.refused(400, "JF102", "body_invalid");
         assert_eq!(places(&refusal), [place], "{path} {body}: {refusal}");
@@ -124,6 +124,59 @@ async fn a_row_that_is_no_job_takes_none_of_the_others_along() {
     assert_eq!(at, ["/1/typ", "/2", "/3", "/4/priority"]);
     for job in &jobs[1..5] {
         assert_eq!(job["error"]["reason"], "body_invalid");
+    }
+}
+
+/// Bounds are a row's own, too: the database would have to pay for one bomb, not for its neighbours.
+#[tokio::test]
+async fn a_row_beyond_the_bounds_takes_none_of_the_others_along() {
+    let world = World::new().await;
+    let producer = world.key(Role::Producer).await;
+    let job = |payload: &str| format!(r#"{{"type": "{NOOP}", "payload": {payload}}}"#);
+    let deep = format!("{}1{}", "[".repeat(50_000), "]".repeat(50_000));
+    let rows = [job("{}"), job("1e999"), job(&deep), job(r#"{"a": "\ud800"}"#), job("1.10")].join(",");
+    let request = axum::http::Request::post("/api/v1/jobs")
+        .header("authorization", format!("Bearer {}", producer.text))
+        .header("content-type", "application/json");
+    let answer = world.request(request.body(format!("[{rows}]").into()).unwrap()).await.expect(200);
+    let told = |job: &Value| job["error"]["reason"].as_str().unwrap_or("enqueued").to_owned();
+    let told: Vec<String> = answer["jobs"].as_array().unwrap().iter().map(told).collect();
+    assert_eq!(
+        told,
+        ["enqueued", "number_too_long", "body_too_deep", "payload_half_surrogate", "enqueued"],
+        "{answer}"
+    );
+    assert_eq!((&answer["enqueued"], &answer["refused"]), (&json!(2), &json!(3)));
+    let at: Vec<&str> =
+        answer["jobs"].as_array().unwrap().iter().flat_map(|job| places(&job["error"])).collect();
+    assert_eq!(at, ["/1", "/2", "/3/payload"]);
+}
+
+/// What Postgres cannot store is found before it is sent, row by row.
+#[tokio::test]
+async fn a_row_that_cannot_be_stored_takes_none_of_the_others_along() {
+    let world = World::new().await;
+    let producer = world.key(Role::Producer).await;
+    for (name, value) in [
+        ("type", json!("mail\0")),
+        ("queue", json!("a\0")),
+        ("dedupe_key", json!("\0")),
+        ("idempotency_key", json!("\0")),
+        ("concurrency_key", json!("\0")),
+        ("correlation_id", json!("\0")),
+        ("traceparent", json!("\0")),
+        ("tags", json!(["\0"])),
+        ("source", json!("\0")),
+        ("source_ref", json!("\0")),
+        ("run_at", json!("-009999-01-01T00:00:00Z")),
+        ("payload", json!({ "a\0": "\0" })),
+    ] {
+        let mut bad = json!({ "type": NOOP });
+        bad[name] = value;
+        let rows = json!([{ "type": NOOP }, bad, { "type": NOOP, "priority": 50 }]);
+        let answer = world.post(&producer, "/jobs", rows).await.expect(200);
+        assert_eq!((&answer["enqueued"], &answer["refused"]), (&json!(2), &json!(1)), "{bad}: {answer}");
+        assert!(answer["jobs"][1]["error"]["code"].is_string(), "{bad}: {answer}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use jobforge_core::Role;
-use jobforge_server::{CallerLimits, Server, ServerHandle};
+use jobforge_server::{CallerLimits, Server, ServerConfig, ServerHandle};
 use jobforge_testkit::NOOP;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,34 +17,40 @@ const SOON: Duration = Duration::from_millis(300);
 const LATE: Duration = Duration::from_secs(3600);
 const HEALTH: &str = "GET /api/v1/health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
-struct Site {
-    world: World,
-    server: ServerHandle,
+pub(crate) struct Site {
+    pub(crate) world: World,
+    pub(crate) server: ServerHandle,
 }
 
 impl Site {
     async fn new(limits: CallerLimits) -> Site {
+        Site::with(|config| config.callers = limits).await
+    }
+
+    /// A server with settings of its own, for callers who may be slow.
+    pub(crate) async fn with(change: impl FnOnce(&mut ServerConfig)) -> Site {
         let world = World::new().await;
         let mut config = config(&world.db);
-        config.callers = limits;
+        config.callers = limits();
+        change(&mut config);
         let server =
             Server::new(config).await.unwrap().start(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         Site { world, server }
     }
 
-    async fn connect(&self) -> TcpStream {
+    pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.server.address()).await.unwrap()
     }
 
     /// Everything that comes back until the server closes.
-    async fn exchange(&self, bytes: &[u8]) -> String {
+    pub(crate) async fn exchange(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect().await;
         stream.write_all(bytes).await.unwrap();
         rest(&mut stream).await
     }
 
     /// A caller with nothing wrong is served, however long it takes for its turn to come.
-    async fn goes_on(&self) {
+    pub(crate) async fn goes_on(&self) {
         let answer = self.exchange(HEALTH.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
@@ -54,14 +60,14 @@ fn limits() -> CallerLimits {
     CallerLimits { head: LATE, body: LATE, answer: LATE, open: 100 }
 }
 
-async fn rest(stream: &mut TcpStream) -> String {
+pub(crate) async fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     // A connection that is reset has still said what it said.
     let _ = timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("the server ends the connection");
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn enqueue(key: &Key, headers: &str, body: &str) -> String {
+pub(crate) fn enqueue(key: &Key, headers: &str, body: &str) -> String {
     let key = &key.text;
     format!(
         "POST /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Bearer {key}\r\n\
@@ -70,7 +76,7 @@ fn enqueue(key: &Key, headers: &str, body: &str) -> String {
 }
 
 #[track_caller]
-fn refused(answer: &str, status: u16, reason: &str) {
+pub(crate) fn refused(answer: &str, status: u16, reason: &str) {
     assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
     assert!(answer.contains("application/problem+json"), "{answer}");
     assert!(answer.contains(&format!("\"reason\":\"{reason}\"")), "{answer}");

@@ -194,7 +194,7 @@ async fn bad_input_is_refused_and_changes_nothing() {
         ("fail", json!({ "retry_after_seconds": -1 }), "JF102", "retry_after_out_of_range"),
         ("snooze", json!({ "seconds": 1e9 }), "JF102", "snooze_out_of_range"),
         ("progress", json!({ "percent": 101 }), "JF001", "percent_out_of_range"),
-        ("log", json!({ "lines": [{ "level": "loud", "message": "m" }] }), "JF102", "body_invalid"),
+        ("log", json!({ "lines": "m" }), "JF102", "body_invalid"),
         ("exit", json!({ "exit_code": 256 }), "JF001", "exit_code_out_of_range"),
         ("complete", json!({ "tenant_id": null }), "JF102", "tenant_missing"),
     ] {

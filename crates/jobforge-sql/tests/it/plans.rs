@@ -3,6 +3,7 @@
 //! its own.
 
 mod cost;
+mod enqueues;
 mod fill;
 mod identity;
 mod rules;

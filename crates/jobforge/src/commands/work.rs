@@ -1,10 +1,11 @@
 //! `jobforge work`: a worker, until it is told to stop or, with `--once`, until nothing is due.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jobforge_worker::{Worker, WorkerBuilder, WorkerConfig, WorkerError, WorkerHandle};
+use jobforge_core::connect::Backoff;
+use jobforge_worker::{Stats, Worker, WorkerBuilder, WorkerConfig, WorkerError, WorkerHandle};
 
 use crate::cli::WorkArgs;
 use crate::config::Config;
@@ -17,6 +18,10 @@ use crate::target::{Purpose, Target};
 
 /// How often a worker that stops tells what it waits for.
 const TELL_EVERY: Duration = Duration::from_secs(1);
+/// How often a worker that waits for its database says so.
+const SAY_EVERY: Duration = Duration::from_secs(30);
+/// The longest pause between two looks for it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Result<ExitCode> {
     let programs = Programs::load(args.commands.as_deref().or(config.worker.commands_file.as_deref()))?;
@@ -29,21 +34,56 @@ pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Resu
     tracing::info!(queues = settings.queues.join(","), slots = settings.slots, "the worker starts");
     let handlers = Handlers::new(config, &config.egress.settings()?, programs)?;
     let worker = build(handlers.builder(settings), args.types)?;
-    let worker = if args.once { worker.start_once(usize::MAX).await? } else { worker.start().await? };
+    let started = match args.once {
+        // Whoever asks for one round wants to know that there was none.
+        true => Some(worker.start_once(usize::MAX).await?),
+        false => start(&worker, &mut signals).await?,
+    };
+    let Some(worker) = started else {
+        tell(Stats::default(), output)?;
+        return Ok(ExitCode::SUCCESS);
+    };
     tracing::info!(worker_id = worker.worker_id(), "the worker is ready");
     let code = tokio::select! {
         () = worker.ended() => ExitCode::SUCCESS,
         () = signals.next() => stop(&worker, &mut signals).await,
     };
-    let stats = worker.stats();
+    tell(worker.stats(), output)?;
+    Ok(code)
+}
+
+/// Starts the worker as soon as its database answers; `None` if a signal came before. What Postgres itself refuses, a login
+/// or a schema, is no reason to wait.
+async fn start(worker: &Worker, signals: &mut Signals) -> Result<Option<WorkerHandle>> {
+    let mut backoff = Backoff::new();
+    let mut said: Option<Instant> = None;
+    loop {
+        let Some(started) = signals.unless_repeated(worker.start()).await else { return Ok(None) };
+        let error = match started {
+            Err(WorkerError::Database(error)) if error.is_transient() => error,
+            started => return Ok(Some(started?)),
+        };
+        if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
+            said = Some(Instant::now());
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "the database does not answer: the worker waits for it");
+        }
+        let pause = tokio::time::sleep(backoff.next_delay().min(LOOK_EVERY));
+        if signals.unless_repeated(pause).await.is_none() {
+            return Ok(None);
+        }
+    }
+}
+
+/// What the worker did.
+fn tell(stats: Stats, output: Output) -> Result<()> {
     let json = serde_json::json!({
         "claimed": stats.claimed, "completed": stats.completed, "failed": stats.failed,
         "snoozed": stats.snoozed, "released": stats.released, "lost": stats.lost,
     });
     output.answer(&json, || {
         format!("completed {}, failed {}, given back {}", stats.completed, stats.failed, stats.released)
-    })?;
-    Ok(code)
+    })
 }
 
 /// What this program can run, or only some of it.

@@ -24,6 +24,7 @@ pub(crate) struct ServerSettings {
     pub(crate) call_timeout_seconds: u64,
     pub(crate) waiters: usize,
     pub(crate) max_body_bytes: usize,
+    pub(crate) held_body_bytes: usize,
     pub(crate) gather: bool,
     pub(crate) hosts: Vec<String>,
     pub(crate) ready_requires_broker: bool,
@@ -73,6 +74,10 @@ impl ServerSettings {
             ((1..=60).contains(&self.call_timeout_seconds), "server.call_timeout_seconds must be 1 to 60"),
             ((1..=10_000).contains(&self.waiters), "server.waiters must be 1 to 10000"),
             (BODY_BYTES.contains(&self.max_body_bytes), "server.max_body_bytes must be 1024 to 1073741824"),
+            (
+                self.held_body_bytes / 2 >= self.max_body_bytes,
+                "server.held_body_bytes must be twice server.max_body_bytes at least: one tenant may take up half",
+            ),
             (self.rates.per_credential > 0, "server.rates.per_credential must be more than 0"),
             (self.rates.refused_per_address > 0, "server.rates.refused_per_address must be more than 0"),
             (
@@ -97,6 +102,7 @@ impl ServerSettings {
             worker_url: logins.worker,
             connections: self.connections,
             max_body_bytes: self.max_body_bytes,
+            held_body_bytes: self.held_body_bytes,
             call_timeout: Duration::from_secs(self.call_timeout_seconds),
             waiters: self.waiters,
             gather: self.gather,

@@ -25,6 +25,7 @@ mod serve;
 mod serve_outage;
 mod tokens;
 mod work;
+mod work_outage;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -230,7 +230,7 @@ async fn many(
     let mut answer = ManyTakenIn { enqueued: 0, refused: 0, jobs: Vec::with_capacity(rows.len()) };
     for (at, refusal) in refusals.into_iter().enumerate() {
         match refusal.or_else(|| verdicts.next().flatten()) {
-            Some(problem) => answer.refuse(&problem.under(&format!("/{at}"))),
+            Some(problem) => answer.refuse(&problem.at("").under(&format!("/{at}"))),
             None => answer.take(taken.next()),
         }
     }

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use jobforge_core::{Completion, JobRef, Payload};
+use jobforge_core::{Completion, Payload};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{HeldJob, Reported, ReportedJobs, require_rows, taken};
+use super::batch::{self, Named, ReportedJobs};
+use super::{HeldJob, Reported, taken};
 use crate::app::App;
 use crate::auth::{System, Work};
-use crate::extract::{Answer, Body, Place};
+use crate::extract::{Answer, Batch, Body, Place};
 use crate::gather::{End, Report};
 use crate::problem::Problem;
+use crate::rows::Rows;
 
 /// Jobs of one lease that ended well.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -22,7 +24,8 @@ pub(crate) struct CompleteBody {
     /// The lease they are on.
     lease_id: Uuid,
     /// The jobs, 5000 at most.
-    jobs: Vec<CompletedJob>,
+    #[schema(value_type = Vec<CompletedJob>)]
+    jobs: Rows<CompletedJob>,
 }
 
 /// One of them.
@@ -55,24 +58,25 @@ pub(crate) struct CompleteJobBody {
     result: Option<Payload>,
 }
 
-/// Report jobs that ended well. Answered when it is durable, with a verdict for each: one that is stale takes none of the
-/// others along. Safe to repeat: what was reported before is `already`.
+/// Report jobs that ended well. Answered when it is durable, with a verdict for each: one that is stale or malformed takes
+/// none of the others along. Safe to repeat: what was reported before is `already`.
 #[utoipa::path(post, path = "/worker/jobs/complete", tag = "worker", request_body = CompleteBody, responses((status = 200, body = ReportedJobs)))]
 pub(crate) async fn complete_jobs(
     State(app): State<Arc<App>>,
     caller: System<Work>,
-    Body(body): Body<CompleteBody>,
+    Batch(body): Batch<CompleteBody>,
 ) -> Result<Answer<ReportedJobs>, Problem> {
-    require_rows(body.jobs.len())?;
-    let row = |job: CompletedJob| {
-        let CompletedJob { tenant_id, id, fence, result } = job;
-        Ok(Completion { job: caller.held(HeldJob { tenant_id, id, fence })?, result, locator: None })
-    };
-    let rows = body.jobs.into_iter().map(row).collect::<Result<Vec<_>, Problem>>()?;
-    let jobs: Vec<JobRef> = rows.iter().map(|row| row.job).collect();
-    let report = Report { bound: caller.bound(), lease: body.lease_id, ends: End::Well(rows) };
-    let answers = app.reports.put(report).await?;
-    Ok(Answer(ReportedJobs::of(&jobs, answers.into_iter().map(|answer| answer.verdict).collect())))
+    let completion = |job, row: CompletedJob| Ok(Completion { job, result: row.result, locator: None });
+    let mut rows = batch::Report::new(&caller, body.jobs, completion)?;
+    let ends = End::Well(std::mem::take(&mut rows.sound));
+    let answers = app.reports.put(Report { bound: caller.bound(), lease: body.lease_id, ends }).await?;
+    Ok(Answer(ReportedJobs::of(rows.tell(answers)?)))
+}
+
+impl Named for CompletedJob {
+    fn job(&self) -> HeldJob {
+        HeldJob { tenant_id: self.tenant_id, id: self.id, fence: self.fence }
+    }
 }
 
 /// Report that a job ended well. Answered when it is durable; safe to repeat.

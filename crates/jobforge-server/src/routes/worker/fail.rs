@@ -9,12 +9,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{HeldJob, require_rows, seconds, taken};
+use super::batch::{self, Named, ReportedJob};
+use super::{HeldJob, seconds, taken};
 use crate::app::App;
 use crate::auth::{System, Work};
-use crate::extract::{Answer, Body, Place};
+use crate::extract::{Answer, Batch, Body, Place};
 use crate::gather::{End, Report};
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemBody};
+use crate::rows::Rows;
 
 /// Attempts of one lease that did not end well.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -23,7 +25,8 @@ pub(crate) struct FailBody {
     /// The lease the jobs are on.
     lease_id: Uuid,
     /// The attempts, 5000 at most.
-    jobs: Vec<FailedJob>,
+    #[schema(value_type = Vec<FailedJob>)]
+    jobs: Rows<FailedJob>,
 }
 
 /// One of them.
@@ -87,16 +90,20 @@ pub(crate) struct FailJobBody {
 /// What became of one row.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct FailedAnswer {
-    /// Whose job it is.
-    tenant_id: Uuid,
-    /// The job.
-    id: Uuid,
-    /// `done`, `already`, `stale`, `unknown`; `invalid`: `retry_after_seconds` is not 0 to a year.
+    /// Whose job it is; null where an invalid row does not tell.
+    tenant_id: Option<Uuid>,
+    /// The job; null where an invalid row does not tell.
+    id: Option<Uuid>,
+    /// `done`, `already`, `stale`, `unknown`; `invalid`: the row cannot be carried out, and `error` tells why.
     verdict: Verdict,
     /// The job's new status, if the report was taken: `queued` to be tried again, `failed`, `dead` or `canceled`.
     status: Option<String>,
     /// When it runs again, if it does.
     run_at: Option<Timestamp>,
+    /// What is wrong with an invalid row, and where in the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    error: Option<ProblemBody>,
 }
 
 /// What became of each row, in their order.
@@ -111,33 +118,23 @@ fn retryable() -> Class {
 }
 
 /// Report attempts that did not end well. The database decides what becomes of each job. Answered when it is durable, with a
-/// verdict for each; safe to repeat.
+/// verdict for each: one that is stale or malformed takes none of the others along. Safe to repeat.
 #[utoipa::path(post, path = "/worker/jobs/fail", tag = "worker", request_body = FailBody, responses((status = 200, body = FailedAnswers)))]
 pub(crate) async fn fail_jobs(
     State(app): State<Arc<App>>,
     caller: System<Work>,
-    Body(body): Body<FailBody>,
+    Batch(body): Batch<FailBody>,
 ) -> Result<Answer<FailedAnswers>, Problem> {
-    require_rows(body.jobs.len())?;
-    let mut jobs: Vec<(JobRef, bool)> = Vec::with_capacity(body.jobs.len());
-    let mut rows = Vec::with_capacity(body.jobs.len());
-    for job in body.jobs {
-        let held = job.held(&caller)?;
-        let row = job.failure(held);
-        jobs.push((held, row.is_ok()));
-        rows.extend(row);
-    }
-    let report = Report { bound: caller.bound(), lease: body.lease_id, ends: End::Badly(rows) };
-    let mut answers = app.reports.put(report).await?.into_iter();
-    let invalid = Failed { verdict: Verdict::Invalid, status: None, run_at: None };
-    let mut told = Vec::with_capacity(jobs.len());
-    for (JobRef { tenant_id, id, .. }, sound) in jobs {
-        let answer = if sound { answers.next() } else { Some(invalid.clone()) };
-        let answer = answer.ok_or_else(|| Problem::unavailable("a report got no answer"))?;
-        let Failed { verdict, status, run_at } = answer;
-        told.push(FailedAnswer { tenant_id, id, verdict, status, run_at });
-    }
-    Ok(Answer(FailedAnswers { jobs: told }))
+    let failure =
+        |job, row: FailedJob| row.failure(job).map_err(|problem| problem.at("/retry_after_seconds"));
+    let mut rows = batch::Report::new(&caller, body.jobs, failure)?;
+    let ends = End::Badly(std::mem::take(&mut rows.sound));
+    let answers = app.reports.put(Report { bound: caller.bound(), lease: body.lease_id, ends }).await?;
+    let told = rows.tell(answers)?.into_iter().map(|(job, answer)| {
+        let ReportedJob { tenant_id, id, verdict, error } = job;
+        FailedAnswer { tenant_id, id, verdict, status: answer.status, run_at: answer.run_at, error }
+    });
+    Ok(Answer(FailedAnswers { jobs: told.collect() }))
 }
 
 /// Report that an attempt did not end well. The database decides what becomes of the job: tried again, failed, dead or
@@ -151,7 +148,7 @@ pub(crate) async fn fail_job(
 ) -> Result<Answer<Failed>, Problem> {
     let lease = body.lease_id;
     let job = body.of(id);
-    let held = job.held(&caller)?;
+    let held = caller.held(job.job())?;
     let ends = End::Badly(vec![job.failure(held)?]);
     let mut answers = app.reports.put(Report { bound: caller.bound(), lease, ends }).await?;
     match answers.pop() {
@@ -177,11 +174,13 @@ impl FailJobBody {
     }
 }
 
-impl FailedJob {
-    fn held(&self, caller: &System<Work>) -> Result<JobRef, Problem> {
-        caller.held(HeldJob { tenant_id: self.tenant_id, id: self.id, fence: self.fence })
+impl Named for FailedJob {
+    fn job(&self) -> HeldJob {
+        HeldJob { tenant_id: self.tenant_id, id: self.id, fence: self.fence }
     }
+}
 
+impl FailedJob {
     fn failure(self, job: JobRef) -> Result<Failure, Problem> {
         let end = match self.class {
             Class::Canceled => AttemptEnd::Canceled,

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use axum::extract::State;
 use jobforge_core::{LogLine, rpc};
 use serde::{Deserialize, Serialize};
+use tokio_postgres::Client;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{HeldJob, require_rows};
+use super::HeldJob;
+use super::batch::InvalidRow;
 use crate::app::App;
 use crate::auth::{System, Work};
-use crate::extract::{Answer, Body, Place};
+use crate::extract::{Answer, Batch, Place};
 use crate::problem::Problem;
+use crate::rows::Rows;
 
 /// What to add.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -25,7 +28,8 @@ pub(crate) struct LogBody {
     /// The fence it was claimed with.
     fence: i32,
     /// The lines, in their order; 4 KiB of each are kept, and 10,000 of an attempt.
-    lines: Vec<LogLine>,
+    #[schema(value_type = Vec<LogLine>)]
+    lines: Rows<LogLine>,
 }
 
 /// What was added.
@@ -33,24 +37,32 @@ pub(crate) struct LogBody {
 pub(crate) struct Logged {
     /// How many lines were kept.
     kept: i32,
+    /// The lines that cannot be read: the others were added without them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    invalid: Vec<InvalidRow>,
 }
 
-/// Add lines to the log of a running attempt. Not safe to repeat: lines that come twice stand there twice.
+/// Add lines to the log of a running attempt. A line that cannot be read keeps none of the others out. Not safe to repeat: lines that come twice stand there twice.
 #[utoipa::path(post, path = "/worker/jobs/{id}/log", tag = "worker", params(("id" = Uuid, Path)), request_body = LogBody, responses((status = 200, body = Logged)))]
 pub(crate) async fn log(
     State(app): State<Arc<App>>,
     caller: System<Work>,
     Place(id): Place<Uuid>,
-    Body(body): Body<LogBody>,
+    Batch(body): Batch<LogBody>,
 ) -> Result<Answer<Logged>, Problem> {
     let job = caller.held(HeldJob { tenant_id: body.tenant_id, id, fence: body.fence })?;
-    require_rows(body.lines.len())?;
+    let (mut lines, mut invalid) = (Vec::new(), Vec::new());
+    for (row, line) in body.lines.read()?.into_iter().enumerate() {
+        match line {
+            Ok(line) => lines.push(line),
+            Err(misread) => invalid.push(InvalidRow::line(row, misread.problem)),
+        }
+    }
     let client = app.db.patient_worker().await?;
-    Ok(Answer(Logged {
-        kept: client
-            .call(async |c| {
-                rpc::bound_to(c, caller.bound(), rpc::append_log(c, body.lease_id, job, &body.lines)).await
-            })
-            .await?,
-    }))
+    let append = async |c: &Client| {
+        rpc::bound_to(c, caller.bound(), rpc::append_log(c, body.lease_id, job, &lines)).await
+    };
+    let kept = client.call(append).await?;
+    Ok(Answer(Logged { kept, invalid }))
 }

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use jobforge_core::{Verdict, rpc};
+use jobforge_core::{Failed, Verdict, rpc};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{HeldJob, Reported, ReportedJobs, taken};
+use super::batch::{Report, ReportedJobs};
+use super::{HeldJob, Reported, taken};
 use crate::app::App;
 use crate::auth::{System, Work};
-use crate::extract::{Answer, Body, Place};
+use crate::extract::{Answer, Batch, Body, Place};
 use crate::problem::Problem;
+use crate::rows::Rows;
 
 /// What goes back.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -21,7 +23,8 @@ pub(crate) struct ReleaseBody {
     /// The lease the jobs are on.
     lease_id: Uuid,
     /// The jobs; left out, all that the lease holds goes back, known to the worker or not, and the lease ends.
-    jobs: Option<Vec<HeldJob>>,
+    #[schema(value_type = Option<Vec<HeldJob>>)]
+    jobs: Option<Rows<HeldJob>>,
 }
 
 /// A job that goes back.
@@ -36,25 +39,29 @@ pub(crate) struct ReleaseJobBody {
     fence: i32,
 }
 
-/// Give jobs back, free: for a worker that stops, or one that lost a claim's answer.
+/// Give jobs back, free: for a worker that stops, or one that lost a claim's answer. A row that is stale or malformed takes
+/// none of the others along.
 #[utoipa::path(post, path = "/worker/jobs/release", tag = "worker", request_body = ReleaseBody, responses((status = 200, body = ReportedJobs)))]
 pub(crate) async fn release_jobs(
     State(app): State<Arc<App>>,
     caller: System<Work>,
-    Body(body): Body<ReleaseBody>,
+    Batch(body): Batch<ReleaseBody>,
 ) -> Result<Answer<ReportedJobs>, Problem> {
-    let jobs = body.jobs.as_deref().map(|jobs| caller.held_all(jobs)).transpose()?;
+    let rows = body.jobs.map(|rows| Report::of_jobs(&caller, rows)).transpose()?;
     let client = app.db.patient_worker().await?;
-    let Some(jobs) = jobs else {
+    let Some(rows) = rows else {
         client
             .call(async |c| rpc::bound_to(c, caller.bound(), rpc::close_lease(c, body.lease_id)).await)
             .await?;
-        return Ok(Answer(ReportedJobs::of(&[], Vec::new())));
+        return Ok(Answer(ReportedJobs::of(Vec::new())));
     };
     let verdicts = client
-        .call(async |c| rpc::bound_to(c, caller.bound(), rpc::release_jobs(c, body.lease_id, &jobs)).await)
+        .call(async |c| {
+            rpc::bound_to(c, caller.bound(), rpc::release_jobs(c, body.lease_id, &rows.sound)).await
+        })
         .await?;
-    Ok(Answer(ReportedJobs::of(&jobs, verdicts)))
+    let told = |verdict| Failed { verdict, status: None, run_at: None };
+    Ok(Answer(ReportedJobs::of(rows.tell(verdicts.into_iter().map(told).collect())?)))
 }
 
 /// Give a job back, free.
