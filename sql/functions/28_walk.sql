@@ -1,5 +1,50 @@
 -- owner: jf_sys
--- The walk over several lanes, and from where it starts in each.
+-- The walk over one lane or several, and from where it starts in each.
+
+create or replace function jobforge.pick_turn(
+  p_gate jobforge.claim_gate, p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[],
+  out places tid[], out tenant_ids uuid[], out job_ids uuid[], out hungry uuid[])
+language plpgsql volatile
+as $$
+declare
+  v_types text[] := p_gate.types;
+begin
+  if cardinality(p_gate.limited_types) > 0 then
+    v_types := array(select y from unnest(p_gate.types) as y where y <> all (p_gate.limited_types));
+  end if;
+  if cardinality(p_gate.queues) = 1 and cardinality(v_types) = 1 then
+    select array_agg(x.ctid), array_agg(x.tenant_id), array_agg(x.id) into places, tenant_ids, job_ids
+    from (
+      select w.ctid, t.tenant_id, w.id
+      from unnest(p_turn.tenants, p_turn.quanta) as t(tenant_id, quantum)
+      cross join lateral (
+        select b.ctid, b.id
+        from jobforge.walk_ranges(p_marks, p_gate.queues[1], v_types[1], t.tenant_id) as r
+        cross join lateral (
+          select j.ctid, j.id from jobforge.jobs j
+          where j.queue = p_gate.queues[1] and j.type = v_types[1] and j.tenant_id = t.tenant_id
+            and (j.priority, j.run_at, j.id) > (r.priority, r.run_at, r.id) and j.priority <= r.through
+            and j.ready and j.lease_id is null and j.deaths < 2 and j.priority >= 10 and not j.keyed
+          order by j.priority, j.run_at, j.id limit t.quantum
+          for no key update skip locked) as b
+        limit t.quantum) as w
+      limit p_limit) as x;
+  else
+    select array_agg(x.ctid), array_agg(x.tenant_id), array_agg(x.id) into places, tenant_ids, job_ids
+    from jobforge.pick_lanes(p_gate.queues, v_types, p_turn, p_limit, p_marks) as x;
+  end if;
+  if cardinality(places) = p_limit then
+    return; -- nothing is left to share out
+  end if;
+  hungry := array(
+    select t.tenant_id from unnest(p_turn.tenants, p_turn.quanta) with ordinality as t(tenant_id, quantum, o)
+    left join (select u.id, count(*) as jobs from unnest(tenant_ids) as u(id) group by u.id) as g on g.id = t.tenant_id
+    where t.tenant_id = any (p_turn.hungry) or (t.quantum > 0 and t.quantum <= g.jobs)
+    order by t.o);
+end
+$$;
+comment on function jobforge.pick_turn(jobforge.claim_gate, jobforge.claim_turn, integer, jobforge.claim_mark[]) is
+  'Locks jobs of each tenant up to its quantum, p_limit in all, in the tenants'' order; hungry are those that took all of theirs.';
 
 create or replace function jobforge.pick_lanes(
   p_queues text[], p_types text[], p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[])

@@ -34,7 +34,7 @@ async fn red(name: &str, mutant: impl AsyncFn() -> TestDb) -> String {
 async fn a_completion_that_compares_no_fence_is_found() {
     let mutant = async || {
         mutated(|file, text| match file {
-            "40_complete.sql" => put(&text, "and (p_fences is null or j.fence = r.fence) for", "for"),
+            "41_retire.sql" => put(&text, "and (p_fences is null or j.fence = r.fence) for", "for"),
             _ => text,
         })
         .await
@@ -47,7 +47,7 @@ async fn a_completion_that_compares_no_fence_is_found() {
 async fn a_report_on_a_lapsed_lease_that_is_taken_is_found() {
     let mutant = async || {
         mutated(|file, text| match file {
-            "40_complete.sql" => put(&text, "select l.expires_at > p_now and (", "select ("),
+            "41_retire.sql" => put(&text, "select l.expires_at > p_now and (", "select ("),
             _ => text,
         })
         .await
@@ -62,7 +62,7 @@ async fn an_attempt_counted_at_its_end_is_found() {
             "20_claim.sql" | "23_few.sql" => {
                 put(&text, "fence = j.fence + 1", "fence = greatest(j.fence, 1)")
             }
-            "40_complete.sql" => put(&text, "p_now, g.fence, g.failures", "p_now, g.fence + 1, g.failures"),
+            "41_retire.sql" => put(&text, "p_now, g.fence, g.failures", "p_now, g.fence + 1, g.failures"),
             "50_fail.sql" => put(
                 &text,
                 "lease_id = null, ready = false, taken = false, error = left",

@@ -224,7 +224,7 @@ pub(crate) const FENCES: &[Mutant] = &[
     },
     Mutant {
         name: "completion does not compare the fence",
-        file: "40_complete.sql",
+        file: "41_retire.sql",
         from: "\n        and (p_fences is null or j.fence = r.fence) for update",
         to: " for update",
         caught_by: &[
@@ -235,28 +235,28 @@ pub(crate) const FENCES: &[Mutant] = &[
     },
     Mutant {
         name: "completion compares the worker, not the lease",
-        file: "40_complete.sql",
+        file: "41_retire.sql",
         from: "j.lease_id is not distinct from p_lease_id",
         to: "j.worker_no = (select l.worker_no from jobforge.leases l where l.id = p_lease_id)",
         caught_by: &["another_lease_is_refused"],
     },
     Mutant {
         name: "completion does not compare the tenant",
-        file: "40_complete.sql",
+        file: "41_retire.sql",
         from: "where j.tenant_id = r.tenant_id and j.id = r.id and j.lease_id",
         to: "where j.id = r.id and j.lease_id",
         caught_by: &["the_right_token_for_the_wrong_tenant_is_refused"],
     },
     Mutant {
         name: "completion trusts the locator",
-        file: "40_complete.sql",
+        file: "41_retire.sql",
         from: "raise no_data_found;",
         to: "null;",
         caught_by: &["locators_are_only_hints"],
     },
     Mutant {
         name: "a report does not ask whether its lease expired",
-        file: "40_complete.sql",
+        file: "41_retire.sql",
         from: "select l.expires_at > p_now and (",
         to: "select (",
         caught_by: &["an_expired_lease_is_refused_before_the_reaper_came"],

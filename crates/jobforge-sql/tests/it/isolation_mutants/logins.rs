@@ -98,7 +98,7 @@ pub(crate) const LOGINS: &[Mutant] = &[
     },
     Mutant {
         name: "any worker may report on any lease",
-        file: "40_complete.sql",
+        file: "41_retire.sql",
         from: "l.expires_at > p_now and (v_bound is null or l.tenant_id = v_bound) into",
         to: "l.expires_at > p_now into",
         caught_by: &[
