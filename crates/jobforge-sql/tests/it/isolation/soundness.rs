@@ -20,6 +20,8 @@ const UNSOUND_WAITING: &[&str] = &[
     "status = 'blocked'",
     "status = 'lost'",
     "lease_id = id",
+    "taken = true",
+    "taken = true, ready = false",
     "finished_at = now()",
     "finished_at = now(), status = 'dead'",
 ];
