@@ -33,13 +33,14 @@ use crate::pickup::{PickupPlan, Recorder, pace};
 pub const TYPE: &str = "bench.noop";
 const BULK_ROWS: usize = 1_000;
 const PIPELINED: usize = 2;
+/// How often the end of the drain is looked for.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 const ENQUEUE_JOBS: &str = "enqueue_jobs";
 /// What no user may do: rows copied into the jobs' own table past every function, the limit of what enqueuing in bulk
 /// could be with these columns and indexes.
 const BARE_COPY: &str = "bare COPY into the same table";
 const PRODUCER: &str = "jf_bench_producer";
 const WORKER: &str = "jf_bench_worker";
-const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 const OPERATOR: &str = "jf_bench_operator";
 
 /// Roles are cluster-wide while every pass has its own database: they may be there already.
@@ -158,7 +159,7 @@ impl Contender for JobForge {
             })
             .build()?;
         let running = worker.start().await?;
-        // From here on it claims; its connections were opened before, as every contender's were.
+        // From here on it claims, on the connection it registered on; the others it opens within the measured time.
         let start = Instant::now();
         ran.all.notified().await;
         // The drain ends when everything is durably reported, not when the last handler ran.

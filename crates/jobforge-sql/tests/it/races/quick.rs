@@ -65,7 +65,7 @@ async fn lanes_get_their_shares_beside_what_a_quick_claim_holds() {
     assert_eq!(ids(&quick_claim(&stage, 3).await), first[..3]);
     stage.pass(1.0).await;
     let later = enqueue_many(stage.app.client(), TENANT_A, OTHER, 3).await.unwrap();
-    // Enough for everybody's first, and a worker that has positions: the shares are counted.
+    // More wait than it asks for: each lane's share is counted.
     let o = ClaimOptions { free: Some(2), ..ClaimOptions::default() };
     let claimed = claim_with(stage.rival.client(), "w2", 3, o).await.unwrap().jobs;
     assert_eq!(ids(&claimed), [first[3], later[0], later[1]]);
