@@ -9,8 +9,10 @@ language plpgsql volatile
 as $$
 declare
   v_turn jobforge.claim_turn := p_turn;
-  -- About 64, and so many more that shares without a fraction use the claim up.
-  v_most integer := ceil(p_limit::numeric / greatest(p_limit / 64, 1));
+  -- About 64, and so many more that shares without a fraction use the claim up. A small claim looks at fewer, until that was
+  -- not enough.
+  v_most integer := greatest(ceil(p_limit::numeric / greatest(p_limit / 64, 1)),
+    case when p_turn.listed is null then 0 else 64 end);
   v_owed boolean := coalesce(p_turn.owed > 0, false);
   v_tenants uuid[];
   v_free uuid[];
@@ -44,8 +46,9 @@ begin
                    where t.id = u.n and (t.max_in_flight is not null or t.rate_per_second is not null))
       union all
       select 1000000, null limit 1) as r;
-    if not v_turn.everybody and cardinality(v_turn.tenants) * 2 < v_most then
-      -- Held tenants stand in the way: go by the list of those that are free, too.
+    if not v_turn.everybody and v_most >= 64 and cardinality(v_turn.tenants) * 2 < v_most then
+      -- Held tenants stand in the way: go by the list of those that are free, too. What came free since it was made is
+      -- missed for a second at most, so a few that are held are no reason for it.
       perform jobforge.refresh_candidates(p_gate, p_now);
       v_free := jobforge.free_tenants(p_gate, p_turn.at, v_turn.tenants, v_most - cardinality(v_turn.tenants), p_now);
       v_turn.everybody := cardinality(v_turn.tenants) + cardinality(v_free) < v_most;

@@ -166,3 +166,21 @@ async fn of_few_jobs_a_paused_tenants_stay() {
     stage.operate(&format!("select jobforge.resume('tenant', '{TENANT_A}')")).await;
     assert_eq!(ids(stage.claim(10).await), [paused]);
 }
+
+/// A claim that asks for little looks at few tenants first. That they are held must not end it: what came a moment after the
+/// last look is taken at once, not when a list of the free tenants is made again.
+#[tokio::test]
+async fn a_small_claim_gets_past_held_tenants_at_once() {
+    let stage = Stage::set().await;
+    crowd(&stage, 40, 2, 100).await;
+    let hold = "insert into jobforge.pauses select 'tenant', id, '', 'the test', jobforge.clock() from jobforge.tenants
+                where id::text like '1000%'";
+    stage.meddle(hold, &[]).await;
+    for limit in [1, 3, 20] {
+        let mut claimer = Claimer { stage: &stage, turn: None };
+        assert_eq!(claimer.claim(limit).await.jobs, [], "all are held");
+        let (id, _) = enqueue_with(stage.app.client(), TENANT_B, NOOP, "'{}'").await.unwrap();
+        let got: Vec<Uuid> = claimer.claim(limit).await.jobs.iter().map(|job| job.id).collect();
+        assert_eq!(got, [id], "a claim of {limit}");
+    }
+}
