@@ -56,6 +56,7 @@ begin
   begin
     v_session := case when (v_look.lease).id is not null then v_look.lease
       else jobforge.hold_lease(p_lease_id, p_new_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds, v_now) end;
+    if v_look.due then perform jobforge.promote(v_now, 1000); end if; -- before the looks below: it may be all there is
     v_survey := jobforge.survey(p_queues, p_types);
     v_gated := v_look.held or v_survey.gated;
     v_turn.at := (p_cursor ->> 'turn')::uuid; v_turn.owed := (p_cursor ->> 'owed')::integer;
@@ -64,7 +65,6 @@ begin
       v_marks := jobforge.trusted_marks(p_cursor -> 'marks', p_queues, p_types, v_now);
     end if;
     if v_gated then v_gate := jobforge.gate(p_queues, p_types, v_now); end if;
-    if v_look.due then perform jobforge.promote(v_now, 1000); end if;
     if v_look.due or v_survey.apart then
       v_stage := 'suspect';
     elsif cardinality(v_look.ready) < v_few and not v_gated and v_session.tenant_id is null then

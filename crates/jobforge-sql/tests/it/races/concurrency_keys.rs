@@ -44,6 +44,22 @@ async fn one_at_a_time_of_a_key_across_types_and_nobody_waits_behind_it() {
     }
 }
 
+/// The claim that finds a job due is the one that takes it, also where it is the only job with a key.
+#[tokio::test]
+async fn a_job_with_a_key_is_taken_by_the_claim_that_finds_it_due() {
+    for limited in [false, true] {
+        let stage = Stage::set().await;
+        if limited {
+            stage.tenant(TENANT_A, "p_max_in_flight => 4").await;
+        }
+        let later = "p_concurrency_key => 'k', p_run_at => jobforge.clock() + interval '5 seconds'";
+        let (id, _) = enqueue_with(stage.app.client(), TENANT_A, NOOP, later).await.unwrap();
+        assert_eq!(ask(&stage, 3).await.jobs, []);
+        stage.lose(5.0).await;
+        assert_eq!(sorted(&ask(&stage, 3).await.jobs), [id], "with a limit: {limited}");
+    }
+}
+
 #[tokio::test]
 async fn a_claim_that_is_not_over_holds_its_keys() {
     for commits in [true, false] {
