@@ -115,7 +115,7 @@ language plpgsql immutable
 as $$
 declare
   -- The first line, of which no more is looked at than can matter. Under "C": the same in every database.
-  v_text text collate "C" := lower(left(split_part(ltrim(p_error, E' \t\r\n'), E'\n', 1), 2000) collate "C");
+  v_text text collate "C" := lower(left(split_part(ltrim(coalesce(p_error, ''), E' \t\r\n'), E'\n', 1), 2000) collate "C");
   -- A number of three digits behind a word that says so: the status of an answer, the code of an exit.
   v_code constant text := '(\m(?:https?|status|statuscode|code)(?:/[0-9.]+)?(?:[[:space:]:=_-]*(?:status|code|error|was|is|of)\M)*'
     || '[[:space:]:=_#([-]*)([1-5][0-9]{2})(?![[:alnum:]]|[.,:][0-9])';

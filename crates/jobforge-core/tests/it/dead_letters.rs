@@ -55,6 +55,26 @@ async fn dead_letters_are_listed_grouped_and_redriven_by_their_cause() {
     assert_eq!(get_job(&story.app, TENANT_A, ids[2]).await.unwrap().status, "failed");
 }
 
+/// A worker in plain SQL may have nothing to say.
+#[tokio::test]
+async fn a_dead_letter_without_an_error_is_a_cause_of_its_own() {
+    let story = Story::begin().await;
+    dead(&story, &["disk full"]).await;
+    story.enqueue(&noop()).await;
+    let taken = story.claim(1).await.jobs.remove(0);
+    let sql = "select jobforge.fail_job($1, $2, $3, $4, 'permanent', null)";
+    let job = taken.job;
+    story.worker.execute(sql, &[&taken.lease_id, &job.tenant_id, &job.id, &job.fence]).await.unwrap();
+    let groups = group_dead_letters(&story.app, TENANT_A, &DeadLetterFilter::default(), 10).await.unwrap();
+    assert_eq!(groups.len(), 2);
+    let silent = groups.iter().find(|group| group.sample_id == job.id).unwrap();
+    assert_eq!((silent.sample_error.as_deref(), silent.message.as_deref()), (None, Some("")));
+    let filter =
+        DeadLetterFilter { fingerprint: Some(silent.fingerprint.clone()), ..DeadLetterFilter::default() };
+    let page = list_dead_letters(&story.app, TENANT_A, &filter, 10, None).await.unwrap();
+    assert_eq!(page.jobs.iter().map(|one| one.id).collect::<Vec<_>>(), [job.id]);
+}
+
 #[tokio::test]
 async fn an_edit_is_applied_recorded_and_undone() {
     let story = Story::begin().await;
