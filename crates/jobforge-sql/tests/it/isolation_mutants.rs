@@ -172,7 +172,7 @@ async fn first_red(site: &Site, first: &[&str]) -> Option<String> {
 const PEOPLE: &[&str] = &["tenant_rows", "tenant_reads"];
 const SYSTEM: &[&str] = &["sys_all"];
 const OTHERS: &[&str] = &["login_bound", "fn_read", "own_login"];
-const SOUND: &[&str] = &["sound"];
+const SOUND: &[&str] = &["sound", "sound_new"];
 
 #[tokio::test]
 async fn tenants_rows_policies_are_missed() {

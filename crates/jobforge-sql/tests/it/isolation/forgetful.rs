@@ -8,7 +8,7 @@ use super::rows::{STORED, TENANT_TABLES, store_rows};
 use super::verdict::{DENIED, Verdict, refused, same, works};
 use super::{Site, probes};
 use crate::schema::calls::act_for;
-use crate::schema::{APP, TENANT_A, TENANT_B, connect_as};
+use crate::schema::{APP, NOOP, TENANT_A, TENANT_B, connect_as};
 
 probes![
     it_sees_nothing_without_a_tenant,
@@ -112,6 +112,13 @@ async fn it_sees_nothing_for_a_login_of_another_tenant(site: &Site) -> Verdict {
         }
         let sql = format!(
             "insert into jobforge.audit_log (tenant_id, at, actor, action) values ('{TENANT_B}', now(), 'x', 'x')"
+        );
+        refused(&sql, rows(&site.only_a, &sql).await, &[DENIED])?;
+        let sql = format!(
+            "insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention,
+               queue, type, payload, source)
+             values ('{TENANT_B}', gen_random_uuid(), now(), now(), 3, 100, true, 'queued', 'week', 'x', '{NOOP}', '{{}}',
+               'manual')"
         );
         refused(&sql, rows(&site.only_a, &sql).await, &[DENIED])
     })

@@ -184,22 +184,18 @@ async fn run_at(admin: &Client, id: Uuid) -> Result<String, tokio_postgres::Erro
         .map(|row| row.get(0))
 }
 
-/// Held tenants fill the turn: the claim goes by the list of the free ones.
+/// Held tenants fill a turn of 64: the claim goes by the list of the free ones.
 async fn a_claim_passes_held_tenants_by(site: &Site) -> Verdict {
-    let held = [Uuid::from_u128(0x10), Uuid::from_u128(0x11)];
-    for tenant in held {
-        let make = "select jobforge.upsert_tenant($1, 'held')";
-        works("make a tenant", site.operator.query(make, &[&tenant]).await)?;
+    let held: Vec<Uuid> = (0x100..0x146).map(Uuid::from_u128).collect();
+    let make = "select jobforge.upsert_tenant(t, 'held') from unnest($1::uuid[]) as t";
+    works("make tenants", site.operator.query(make, &[&held]).await)?;
+    for tenant in held.iter().chain([&TENANT_B]) {
+        works("enqueue", enqueue_with(&site.app, *tenant, NOOP, "'{}', p_queue => 'service_held'").await)?;
     }
-    for tenant in [held[0], held[1], TENANT_B] {
-        works("enqueue", enqueue_with(&site.app, tenant, NOOP, "'{}', p_queue => 'service_held'").await)?;
-    }
-    let each = |verb: &str| {
-        format!("select jobforge.{verb}('tenant', t) from unnest(array['{}', '{}']) as t", held[0], held[1])
-    };
-    works("hold", site.operator.batch_execute(&each("pause")).await)?;
+    let each = |verb: &str| format!("select jobforge.{verb}('tenant', t::text) from unnest($1::uuid[]) as t");
+    works("hold", site.operator.query(&each("pause"), &[&held]).await)?;
     let claim = claim_with(&site.worker, "w1", 2, in_queue("service_held")).await;
-    works("let go", site.operator.batch_execute(&each("resume")).await)?;
+    works("let go", site.operator.query(&each("resume"), &[&held]).await)?;
     let tenants: Vec<Uuid> = works("claim", claim)?.jobs.iter().map(|job| job.tenant_id).collect();
     same("whose jobs were claimed", tenants, vec![TENANT_B])
 }

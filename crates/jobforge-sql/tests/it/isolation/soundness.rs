@@ -6,7 +6,7 @@ use super::{Site, probes};
 use crate::schema::calls::{complete, enqueue_with};
 use crate::schema::{NOOP, TENANT_A};
 
-probes![jobs_are_sound, history_is_sound, leases_are_sound, claims_are_sound];
+probes![jobs_are_sound, new_jobs_are_sound, history_is_sound, leases_are_sound, claims_are_sound];
 
 /// Set on a job that waits.
 const UNSOUND_WAITING: &[&str] = &[
@@ -37,6 +37,23 @@ const UNSOUND_RUNNING: &[&str] = &[
     "lease_id = null, finished_at = now(), status = 'succeeded'",
 ];
 
+/// Given to a job that is new, beside what each needs.
+const UNSOUND_NEW: &[(&str, &str)] = &[
+    ("fence", "1"),
+    ("fence", "-1"),
+    ("failures", "1"),
+    ("deaths", "1"),
+    ("deaths", "-1"),
+    ("keyed", "true"),
+    ("concurrency_key", "'k'"),
+    ("lease_id", "gen_random_uuid()"),
+    ("finished_at", "now()"),
+    ("taken", "true"),
+    ("status", "'running'"),
+    ("status", "'dead'"),
+    ("status", "'blocked'"),
+];
+
 async fn jobs_are_sound(site: &Site) -> Verdict {
     let extra = "'{}', p_queue => 'sound_waiting'";
     works("enqueue", enqueue_with(&site.app, TENANT_A, NOOP, extra).await)?;
@@ -48,6 +65,29 @@ async fn jobs_are_sound(site: &Site) -> Verdict {
         no_owner_may(site, &format!("update jobforge.jobs set {set} where queue = 'sound_running'")).await?;
     }
     Ok(())
+}
+
+async fn new_jobs_are_sound(site: &Site) -> Verdict {
+    let insert = |column: &str, value: &str| {
+        let (status, more) = match column {
+            "status" => (value, String::new()),
+            _ => ("'queued'", format!(", {column}")),
+        };
+        let last = if more.is_empty() { String::new() } else { format!(", {value}") };
+        format!(
+            "insert into jobforge.jobs (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention,
+               queue, type, payload, source{more})
+             values ('{TENANT_A}', gen_random_uuid(), now(), now(), 3, 100, true, {status}, 'week', 'sound_new', '{NOOP}',
+               '{{}}', 'manual'{last})"
+        )
+    };
+    for (column, value) in UNSOUND_NEW {
+        no_one_may(site, &insert(column, value), "sound_new").await?;
+    }
+    works("begin", site.admin.batch_execute("begin; set local role jf_sys").await)?;
+    let sound = site.admin.batch_execute(&insert("deaths", "0")).await;
+    works("rollback", site.admin.batch_execute("rollback").await)?;
+    works("a sound insert", sound)
 }
 
 async fn history_is_sound(site: &Site) -> Verdict {
@@ -85,6 +125,10 @@ async fn claims_are_sound(site: &Site) -> Verdict {
 }
 
 async fn no_owner_may(site: &Site, sql: &str) -> Verdict {
+    no_one_may(site, sql, "sound").await
+}
+
+async fn no_one_may(site: &Site, sql: &str, rule: &str) -> Verdict {
     works("begin", site.admin.batch_execute("begin; set local role jf_sys").await)?;
     let tried = site.admin.batch_execute(sql).await;
     works("rollback", site.admin.batch_execute("rollback").await)?;
@@ -92,7 +136,7 @@ async fn no_owner_may(site: &Site, sql: &str) -> Verdict {
         tried.as_ref().err().and_then(|error| error.as_db_error()).map(|error| error.message().to_owned());
     refused(sql, tried, &[DENIED])?;
     match by {
-        Some(message) if message.contains("policy \"sound\"") => Ok(()),
+        Some(message) if message.contains(&format!("policy \"{rule}\"")) => Ok(()),
         message => Err(format!("{sql}: refused by another rule: {message:?}")),
     }
 }

@@ -156,7 +156,6 @@ pub(crate) const POLICIES: &[Mutant] = &[
         from: "nullif(current_setting('app.tenant_id', true), '')::uuid",
         to: "current_setting('app.tenant_id', true)::uuid",
         caught_by: &[
-            "functions_refuse_an_empty_tenant",
             "reads_see_nothing_without_a_tenant",
             "reads_see_nothing_after_a_local_setting_ended",
             "it_sees_nothing_without_a_tenant",
@@ -189,6 +188,20 @@ pub(crate) const POLICIES: &[Mutant] = &[
         from: "l.role_name = session_user::text\n",
         to: "true\n",
         caught_by: &["it_sees_nothing_for_a_login_of_another_tenant"],
+    },
+    Mutant {
+        name: "new jobs by whom the setting alone binds",
+        file: "0016_new_jobs.sql",
+        from: "l.role_name = session_user::text\n",
+        to: "true\n",
+        caught_by: &["it_sees_nothing_for_a_login_of_another_tenant"],
+    },
+    Mutant {
+        name: "new jobs by the bare setting",
+        file: "0016_new_jobs.sql",
+        from: "nullif(current_setting('app.tenant_id', true), '')::uuid",
+        to: "current_setting('app.tenant_id', true)::uuid",
+        caught_by: &["functions_refuse_an_empty_tenant"],
     },
     Mutant {
         name: "every login's binding is readable",
