@@ -52,7 +52,8 @@ pub struct WorkerConfig {
     /// Where hints come from beside those of Postgres. They only shorten the way to a job.
     #[cfg(feature = "amqp")]
     pub broker: Option<Broker>,
-    /// How often a worker that hears no notifications looks for work; for tests, which must tell a look from a hint.
+    /// How often a worker that hears no notifications looks for work; for tests, which must tell a look from a hint: with
+    /// more than a second, nothing that it looks up as the sentinel counts either.
     #[doc(hidden)]
     pub look: Duration,
     /// Where tests hold the worker; off in production.

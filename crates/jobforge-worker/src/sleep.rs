@@ -182,7 +182,8 @@ impl Claimer {
             self.engine.ear.set_hears(false);
             self.engine.ear.doubted.notify_one();
         }
-        Ok(look.found_work == Some(true))
+        // Who looks less often by itself is a test that tells a look from a hint.
+        Ok(look.found_work == Some(true) && self.engine.config.look <= LOOK)
     }
 }
 

