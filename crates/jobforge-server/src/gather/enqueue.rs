@@ -20,7 +20,7 @@ use crate::db::{Db, PATIENT};
 use crate::lent::is_canceled;
 use crate::problem::{ErrorCode, Problem};
 
-/// Writers of each kind: one commits while the other gathers.
+/// Writers of each kind: one commits while the other gathers, or passes it by if it is held up.
 const LANES: usize = 2;
 /// The most jobs of a batch.
 const MOST: usize = 500;
