@@ -10,9 +10,9 @@ as $$
 declare
   v_turn jobforge.claim_turn := p_turn;
   -- About 64, and so many more that shares without a fraction use the claim up. A small claim looks at fewer, until that was
-  -- not enough.
+  -- not enough where some are held.
   v_most integer := greatest(ceil(p_limit::numeric / greatest(p_limit / 64, 1)),
-    case when p_turn.listed is null then 0 else 64 end);
+    case when p_gate.held and p_turn.listed is not null then 64 else 0 end);
   v_owed boolean := coalesce(p_turn.owed > 0, false);
   v_tenants uuid[];
   v_free uuid[];
