@@ -105,7 +105,9 @@ grant execute on function jobforge.group_dead_letters(uuid, text, text, timestam
 create or replace function jobforge.error_fingerprint(p_type text, p_class text, p_error text) returns text
 language sql immutable
 as $$
-  select left(encode(sha256(convert_to(p_type || E'\n' || p_class || E'\n' || jobforge.normal_error(p_error), 'UTF8')), 'hex'), 16)
+  -- Without an error they have one in common, too.
+  select left(encode(sha256(convert_to(p_type || E'\n' || p_class || E'\n' || coalesce(jobforge.normal_error(p_error), ''),
+    'UTF8')), 'hex'), 16)
 $$;
 comment on function jobforge.error_fingerprint(text, text, text) is
   'What dead letters of one cause have in common: 16 hex digits of type, class and normal error. Computed when read, never stored.';
@@ -115,7 +117,7 @@ language plpgsql immutable
 as $$
 declare
   -- The first line, of which no more is looked at than can matter. Under "C": the same in every database.
-  v_text text collate "C" := lower(left(split_part(ltrim(coalesce(p_error, ''), E' \t\r\n'), E'\n', 1), 2000) collate "C");
+  v_text text collate "C" := lower(left(split_part(ltrim(p_error, E' \t\r\n'), E'\n', 1), 2000) collate "C");
   -- A number of three digits behind a word that says so: the status of an answer, the code of an exit.
   v_code constant text := '(\m(?:https?|status|statuscode|code)(?:/[0-9.]+)?(?:[[:space:]:=_-]*(?:status|code|error|was|is|of)\M)*'
     || '[[:space:]:=_#([-]*)([1-5][0-9]{2})(?![[:alnum:]]|[.,:][0-9])';

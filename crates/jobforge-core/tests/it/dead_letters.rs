@@ -68,7 +68,7 @@ async fn a_dead_letter_without_an_error_is_a_cause_of_its_own() {
     let groups = group_dead_letters(&story.app, TENANT_A, &DeadLetterFilter::default(), 10).await.unwrap();
     assert_eq!(groups.len(), 2);
     let silent = groups.iter().find(|group| group.sample_id == job.id).unwrap();
-    assert_eq!((silent.sample_error.as_deref(), silent.message.as_deref()), (None, Some("")));
+    assert_eq!((&silent.sample_error, &silent.message), (&None, &None));
     let filter =
         DeadLetterFilter { fingerprint: Some(silent.fingerprint.clone()), ..DeadLetterFilter::default() };
     let page = list_dead_letters(&story.app, TENANT_A, &filter, 10, None).await.unwrap();
