@@ -15,9 +15,9 @@ alter index jobforge.jobs_later rename to jobs_future;
 
 alter policy sound on jobforge.jobs with check (
   failures >= 0 and deaths >= 0 and failures + deaths <= fence and keyed = (concurrency_key is not null)
-  and (not taken or (lease_id is not null and not ready))
   and case
     when lease_id is not null then status = 'running' and started_at is not null and fence > 0 and finished_at is null
-    when finished_at is not null then status in ('failed', 'dead') and not ready
-    else status = 'queued' or (status = 'blocked' and not ready)
+      and (not ready or (not taken and deaths < 2 and priority >= 10 and not keyed))
+    when finished_at is not null then status in ('failed', 'dead') and not ready and not taken
+    else (status = 'queued' or (status = 'blocked' and not ready)) and not taken
   end);

@@ -21,7 +21,7 @@ create policy sound_new on jobforge.jobs as restrictive for insert to public wit
 comment on policy sound_new on jobforge.jobs is
   'What a job begins as: nobody had it yet, keyed says whether it has a key, and it waits, ready only if for nothing but its turn.';
 
--- Who inserts is asked once, in the statement's own plan; rows that are read are still held to the rule as it was.
+-- Whether who writes is bound to another tenant: as for who reads, without a node of the plan that writing has no use for.
 alter policy login_bound on jobforge.jobs with check (exists (
   select from jobforge.logins l
   where l.role_name = session_user::text
