@@ -28,6 +28,7 @@
 //! its connection at any time; the lease and the job's fence make whatever they repeat harmless.
 
 mod artifacts;
+mod beside;
 #[cfg(feature = "amqp")]
 mod broker;
 mod buffer;

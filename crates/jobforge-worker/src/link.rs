@@ -48,10 +48,8 @@ impl Link {
 
     /// The client; connects if there is none.
     pub(crate) async fn client(&mut self) -> Result<Arc<Client>, Error> {
-        if let Some(open) = &self.open
-            && !open.client.is_closed()
-        {
-            return Ok(open.client.clone());
+        if let Some(client) = self.opened() {
+            return Ok(client);
         }
         self.open = None;
         let (client, connection) = within(self.patience, "connect", connect::connect(&self.url)).await?;
@@ -67,9 +65,14 @@ impl Link {
         self.made
     }
 
+    /// The client, if there is one.
+    pub(crate) fn opened(&self) -> Option<Arc<Client>> {
+        self.open.as_ref().filter(|open| !open.client.is_closed()).map(|open| open.client.clone())
+    }
+
     /// Whether this very connection is open.
     pub(crate) fn is_open(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| !open.client.is_closed())
+        self.opened().is_some()
     }
 
     /// Says when a connection that listens was told of work.

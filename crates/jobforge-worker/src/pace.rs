@@ -78,7 +78,7 @@ impl Pace {
     /// Whether all jobs are so quick that reporting them one by one would hold them up; `was` is what it said before,
     /// and holds for paces in between. Jobs that wait behind a slow one must not be taken for started.
     pub(crate) fn is_quick(&self, was: bool, now: Instant) -> bool {
-        if self.ended.load(Ordering::Relaxed) < self.evidence() {
+        if !self.is_known() {
             return false;
         }
         // A quick job that the machine held up for a moment is no slow one.
@@ -88,8 +88,12 @@ impl Pace {
         average < on_average && slowest < each && self.oldest(now) < each
     }
 
-    fn evidence(&self) -> u64 {
-        (EVIDENCE * self.began_nanos.len()) as u64
+    /// Whether enough jobs have ended; fewer are enough where so few still run that they are no slow rest.
+    fn is_known(&self) -> bool {
+        let (ended, slots) = (self.ended.load(Ordering::Relaxed), self.began_nanos.len());
+        let running = self.began_nanos.iter().filter(|began| began.load(Ordering::Relaxed) > 0).count();
+        let least = slots.max(EVIDENCE).max(EVIDENCE * running);
+        ended >= least.min(EVIDENCE * slots) as u64
     }
 
     /// How long the job has run that began first.
@@ -113,8 +117,7 @@ impl Pace {
         if average.is_zero() {
             return slots.min(most);
         }
-        let ended = self.ended.load(Ordering::Relaxed);
-        let most = if ended < self.evidence() { most.min(slots * EVIDENCE) } else { most };
+        let most = if self.is_known() { most } else { most.min(slots * EVIDENCE) };
         let jobs = AHEAD.as_nanos().saturating_mul(slots as u128) / average.as_nanos();
         usize::try_from(jobs).unwrap_or(usize::MAX).max(slots).min(most)
     }
@@ -202,6 +205,20 @@ mod tests {
         assert_eq!(ahead_after(Duration::from_millis(20)), 80);
         assert_eq!(ahead_after(Duration::from_millis(500)), 16);
         assert_eq!(ahead_after(Duration::from_secs(5)), 0);
+    }
+
+    #[test]
+    fn few_jobs_are_enough_where_hardly_any_is_left_running() {
+        let known = |running: usize, ended: usize| {
+            let pace = Pace::new(16);
+            (0..running).for_each(|slot| pace.begin(slot, Instant::now()));
+            (0..ended).for_each(|_| pace.note(Duration::from_micros(1)));
+            assert_eq!(pace.is_known(), pace.is_quick(false, Instant::now()));
+            pace.is_known()
+        };
+        assert!(known(0, 16) && !known(0, 15), "each slot one");
+        assert!(known(2, 16) && !known(3, 16) && known(3, 24), "what runs may be the slow half");
+        assert!(known(16, 128) && !known(16, 127));
     }
 
     #[test]

@@ -58,7 +58,12 @@ impl Reporter {
         self.gather().await?;
         self.ask_rules().await?;
         self.bundle();
-        if self.goes_ahead() { self.launch().await } else { self.tell().await }
+        match self.has_nothing_to_tell() {
+            // The groups under way are not waited for: the next one may go beside them.
+            true => Ok(()),
+            false if self.goes_ahead() => self.launch().await,
+            false => self.tell().await,
+        }
     }
 
     /// Returns when there is something to tell or to try again; with an error when a group is back that was not told.
@@ -186,12 +191,16 @@ impl Reporter {
         answer
     }
 
+    fn has_nothing_to_tell(&self) -> bool {
+        self.said.is_empty() && self.bundles.is_empty() && self.to_close().is_empty()
+    }
+
     /// Tells everything that is at hand, and waits for the answers.
     async fn tell(&mut self) -> Result<(), Error> {
         while let Some(landed) = self.flights.land().await {
             self.take_back(landed)?;
         }
-        if self.said.is_empty() && self.bundles.is_empty() && self.to_close().is_empty() {
+        if self.has_nothing_to_tell() {
             return Ok(());
         }
         let client = self.flights.link().client().await?;

@@ -11,6 +11,7 @@ use jobforge_core::{ClaimRequest, Claimed, ClaimedJob, Code, Cursor, Error, rpc}
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::beside::Beside;
 use crate::engine::{Engine, Phase};
 use crate::job::{Job, Lease, Life};
 use crate::link::{Link, told, within};
@@ -37,7 +38,7 @@ pub(crate) struct Claimer {
     pub(crate) engine: Arc<Engine>,
     pub(crate) link: Link,
     /// Claims beside the first while claims come back full: one server process alone cannot keep up with the slots.
-    beside: Link,
+    beside: Beside,
     pub(crate) sleep: Sleep,
     cursor: Cursor,
     /// Where new jobs go.
@@ -75,12 +76,11 @@ struct Round {
 
 impl Claimer {
     pub(crate) fn new(engine: Arc<Engine>, link: Link, budget: Option<usize>) -> Claimer {
-        let beside = Link::new(&engine.config);
         let window = engine.config.tight_window();
         Claimer {
             engine,
             link,
-            beside,
+            beside: Beside::default(),
             sleep: Sleep::default(),
             cursor: Cursor::default(),
             lease: None,
@@ -170,25 +170,17 @@ impl Claimer {
         let beside_too = limit > first && lease_id.is_some();
         // So much claimed ahead after a full claim means that jobs are quick: more than one claim's worth comes next.
         let beside_soon = beside_too || (self.full_claims > 0 && limit >= BESIDE_FROM * engine.config.slots);
-        let other = match beside_too && self.beside.is_open() {
-            true => Some(self.beside.client().await?),
-            false => None,
-        };
-        let mut beside = std::mem::replace(&mut self.beside, Link::new(&engine.config));
+        let other = self.beside.client().filter(|_| beside_too);
+        if beside_soon {
+            self.beside.open(&engine);
+        }
         let sent = Instant::now();
         let free = self.free();
         let request = ClaimRequest { free, ..self.request(first, lease_id) };
         let prepared = self.readiness.claim(self.link.made());
         let call = within(patience, "claim_jobs", rpc::claim_prepared(&*client, prepared, &request));
         let Some(other) = other else {
-            // It is there for the next claim; this one does not wait for it.
-            let opening = async {
-                if beside_soon {
-                    let _ = beside.client().await;
-                }
-            };
-            let (answer, ()) = join(call, opening).await;
-            self.beside = beside;
+            let answer = call.await;
             self.link.heed(&answer);
             answer.iter().for_each(|claimed| self.cursor.advance(claimed));
             return self.heed(answer, first, sent);
@@ -198,7 +190,6 @@ impl Claimer {
         let request = ClaimRequest { cursor: &cursor, ..self.request(rest, lease_id) };
         let call_beside = within(patience, "claim_jobs", rpc::claim_prepared(&*other, None, &request));
         let (answer, answer_beside) = join(call, call_beside).await;
-        self.beside = beside;
         self.link.heed(&answer);
         self.beside.heed(&answer_beside);
         answer.iter().for_each(|claimed| self.cursor.advance(claimed));

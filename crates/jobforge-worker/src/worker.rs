@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::beside::rehearse;
 use crate::config::WorkerConfig;
 use crate::context::Context;
 use crate::engine::{Engine, Inboxes, Phase};
@@ -110,6 +111,7 @@ impl Worker {
         fit.map_err(WorkerError::Database)?;
         let mut claimer = Claimer::new(engine.clone(), link, budget);
         claimer.register().await.map_err(WorkerError::Database)?;
+        rehearse(&engine, &client).await;
         let asked = Instant::now();
         let call = rpc::definition_rules(&*client, &engine.registration.types);
         let rules = within(self.config.call_timeout, "definition_rules", call).await;

@@ -73,6 +73,7 @@ pub use bulk::{
 pub use cancel::{Canceled, cancel_job};
 pub use claim::{
     ClaimRequest, Claimed, ClaimedJob, PreparedClaim, claim_jobs, claim_prepared, prepare_claim,
+    rehearse_claim,
 };
 pub use clock::clock;
 pub use collect::{Doomed, collect_artifacts, confirm_artifacts};

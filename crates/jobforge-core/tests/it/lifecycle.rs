@@ -2,10 +2,10 @@
 
 use jobforge_core::rpc::{
     claim_jobs, close_lease, complete_job, complete_jobs, enqueue_job, fail_job, get_job, list_attempts,
-    list_jobs, release_jobs,
+    list_jobs, rehearse_claim, release_jobs,
 };
 use jobforge_core::{ClaimRequest, Class, Code, Completion, Cursor, Error, Job, JobFilter, NewJob, Verdict};
-use jobforge_testkit::{NOOP, OTHER, QUEUE, TENANT_A, TENANT_B};
+use jobforge_testkit::{NOOP, OTHER, QUEUE, TENANT_A, TENANT_B, WORKER};
 
 use crate::story::{Story, W1, failure, json, lanes, noop, refused, request};
 
@@ -40,6 +40,29 @@ async fn a_job_is_enqueued_claimed_completed_and_read() {
     assert_over(&read);
     let attempts = list_attempts(&story.app, TENANT_A, enqueued.id).await.unwrap();
     assert_eq!((attempts.len(), attempts[0].number, attempts[0].status.as_str()), (1, 1, "succeeded"));
+}
+
+#[tokio::test]
+async fn a_rehearsed_claim_goes_all_the_way_and_takes_nothing() {
+    let story = Story::begin().await;
+    let waiting = story.enqueue(&noop()).await;
+    let admin = story.db.connect_super().await;
+    let counts = format!("alter role {WORKER} in database {} set track_functions = 'pl'", story.db.name());
+    admin.batch_execute(&counts).await.unwrap();
+    let mut session = story.db.connect_as(WORKER).await;
+    let transaction = session.transaction().await.unwrap();
+    let (queues, types) = lanes();
+    let cursor = Cursor::default();
+    rehearse_claim(&transaction, &request(&queues, &types, 1, &cursor)).await.unwrap();
+    let went =
+        "select coalesce(array_agg(funcname::text order by funcname), '{}') from pg_stat_xact_user_functions
+      where funcname in ('claim_jobs', 'look_around', 'survey', 'hold_lease')";
+    let went: Vec<String> = transaction.query_one(went, &[]).await.unwrap().get(0);
+    assert_eq!(went, ["claim_jobs", "hold_lease", "look_around", "survey"], "what is compiled now");
+    transaction.commit().await.unwrap();
+    let leases: i64 = admin.query_one("select count(*) from jobforge.leases", &[]).await.unwrap().get(0);
+    assert_eq!(leases, 0);
+    assert_eq!(story.claim(10).await.jobs[0].job.id, waiting.id);
 }
 
 fn assert_over(job: &Job) {

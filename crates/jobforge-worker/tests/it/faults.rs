@@ -198,3 +198,40 @@ async fn a_worker_that_stops_waits_for_the_groups_under_way() {
     assert_eq!(u64::try_from(ended).unwrap(), worker.stats().completed);
     assert_eq!(story.count("select count(*) from jobforge.jobs where lease_id is not null").await, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_waits_holds_up_no_group_that_comes_after() {
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    // Longer than the story's patience: the group that waits is not given up.
+    let call_timeout = Duration::from_secs(300);
+    let report_delay = Duration::from_secs(5);
+    let config = WorkerConfig {
+        report_group: 16,
+        report_delay,
+        call_timeout,
+        faults: faults(&points),
+        ..story.config()
+    };
+    let worker = story.work(config, |_, _| async { Ok(Outcome::done()) }).await;
+    let completed = async |jobs: u64| {
+        eventually("they are told", async || (worker.stats().completed == jobs).then_some(())).await;
+    };
+    story.enqueue_numbers(2_000).await;
+    completed(2_000).await;
+    points.pause("report");
+    story.enqueue_numbers(16).await;
+    points.wait_reached("report").await;
+    let holder = story.db.session().await;
+    holder.begin().await;
+    holder.run("select from jobforge.jobs where lease_id is not null for update").await;
+    points.resume("report");
+    story.enqueue_numbers(16).await;
+    completed(2_016).await;
+    // Nothing is left to tell but the group that waits for the lock: the next one goes beside it.
+    story.enqueue_numbers(16).await;
+    completed(2_032).await;
+    holder.commit().await;
+    completed(2_048).await;
+    worker.shutdown().await;
+}
