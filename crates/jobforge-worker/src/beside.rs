@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jobforge_core::{ClaimRequest, Cursor, Error, rpc};
+use jobforge_core::{Error, rpc};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
@@ -52,18 +52,6 @@ async fn open(engine: Arc<Engine>, mut link: Link) -> Link {
 /// Lets a new connection go through a claim that takes nothing. If that fails, the claims that follow tell.
 pub(crate) async fn rehearse(engine: &Engine, client: &Client) {
     let config = &engine.config;
-    let request = ClaimRequest {
-        worker_id: engine.worker_id(),
-        queues: &config.queues,
-        types: &[],
-        limit: 1,
-        free: 0,
-        lease_id: None,
-        new_lease_id: None,
-        lease_seconds: i32::from(config.lease_seconds),
-        window: 1,
-        quick: false,
-        cursor: &Cursor::default(),
-    };
-    let _ = within(config.call_timeout, "claim_jobs", rpc::rehearse_claim(client, &request)).await;
+    let call = rpc::rehearse_claim(client, engine.worker_id(), &config.queues);
+    let _ = within(config.call_timeout, "claim_jobs", call).await;
 }

@@ -153,8 +153,13 @@ impl Claimer {
             return 0;
         }
         let free = (config.slots + ahead).saturating_sub(level.waiting + running);
-        let claims = if self.full_claims > 0 && self.lease.is_some() { 2 } else { 1 };
-        free.min(config.claim_max * claims).min(self.budget.unwrap_or(usize::MAX))
+        let most = match (self.full_claims, &self.lease) {
+            (0, _) => config.claim_max,
+            (_, Some(_)) => config.claim_max * 2,
+            // Nothing can be claimed beside a claim that makes its lease: it shall not take long.
+            (_, None) => config.claim_max.div_ceil(4),
+        };
+        free.min(most).min(self.budget.unwrap_or(usize::MAX))
     }
 
     async fn claim(&mut self, limit: usize) -> Result<Round, Error> {

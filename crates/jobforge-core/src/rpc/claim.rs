@@ -143,11 +143,27 @@ pub async fn claim_jobs<C: GenericClient>(c: &C, request: &ClaimRequest<'_>) -> 
     claim_prepared(c, None, request).await
 }
 
-/// Claims jobs of a type that none can have: what a session has to read and compile once, which takes as long as hundreds of
+/// Claims jobs of a type that none can have: what a session has to read and compile once, which takes as long as thousands of
 /// jobs, is done before the first claim that counts.
-pub async fn rehearse_claim<C: GenericClient>(c: &C, request: &ClaimRequest<'_>) -> Result<(), Error> {
-    let types = [String::new()];
-    claim_jobs(c, &ClaimRequest { types: &types, lease_id: None, ..*request }).await.map(drop)
+pub async fn rehearse_claim<C: GenericClient>(
+    c: &C,
+    worker_id: &str,
+    queues: &[String],
+) -> Result<(), Error> {
+    let request = ClaimRequest {
+        worker_id,
+        queues,
+        types: &[String::new()],
+        limit: 1,
+        free: 0,
+        lease_id: None,
+        new_lease_id: None,
+        lease_seconds: 1,
+        window: 1,
+        quick: false,
+        cursor: &Cursor::of_rehearsal(queues.first().map_or("", String::as_str)),
+    };
+    claim_jobs(c, &request).await.map(drop)
 }
 
 /// The same as a claim, by the statement prepared on this connection if there is one.

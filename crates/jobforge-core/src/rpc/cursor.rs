@@ -55,6 +55,14 @@ impl Cursor {
         serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned())
     }
 
+    /// A position in a lane that no job can lie in, with which a claim goes the way of one in the middle of a backlog.
+    pub(super) fn of_rehearsal(queue: &str) -> Cursor {
+        let lane =
+            Lane { queue: queue.to_owned(), job_type: String::new(), tenant_id: Uuid::nil(), priority: 100 };
+        let mark = Mark { lane, run_at: Timestamp::UNIX_EPOCH, id: Uuid::nil() };
+        Cursor { marks: vec![mark], ..Cursor::default() }
+    }
+
     /// Takes in a claim's answer. One without jobs forgets the positions: with them the database cannot
     /// tell an empty queue from one whose rest is locked.
     pub fn advance(&mut self, claimed: &Claimed) {

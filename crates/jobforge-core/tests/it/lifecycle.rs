@@ -51,14 +51,13 @@ async fn a_rehearsed_claim_goes_all_the_way_and_takes_nothing() {
     admin.batch_execute(&counts).await.unwrap();
     let mut session = story.db.connect_as(WORKER).await;
     let transaction = session.transaction().await.unwrap();
-    let (queues, types) = lanes();
-    let cursor = Cursor::default();
-    rehearse_claim(&transaction, &request(&queues, &types, 1, &cursor)).await.unwrap();
+    rehearse_claim(&transaction, W1, &lanes().0).await.unwrap();
     let went =
         "select coalesce(array_agg(funcname::text order by funcname), '{}') from pg_stat_xact_user_functions
-      where funcname in ('claim_jobs', 'look_around', 'survey', 'hold_lease')";
+      where funcname in ('claim_jobs', 'look_around', 'survey', 'hold_lease', 'trusted_marks', 'take_turns')";
     let went: Vec<String> = transaction.query_one(went, &[]).await.unwrap().get(0);
-    assert_eq!(went, ["claim_jobs", "hold_lease", "look_around", "survey"], "what is compiled now");
+    let whole = ["claim_jobs", "hold_lease", "look_around", "survey", "take_turns", "trusted_marks"];
+    assert_eq!(went, whole, "what is compiled now");
     transaction.commit().await.unwrap();
     let leases: i64 = admin.query_one("select count(*) from jobforge.leases", &[]).await.unwrap().get(0);
     assert_eq!(leases, 0);
