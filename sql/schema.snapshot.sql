@@ -1063,6 +1063,8 @@ alter table jobforge.sweeps add column full_at timestamp with time zone not null
 alter table jobforge.sweeps add column low timestamp with time zone not null;
 alter table jobforge.sweeps add column mark_at timestamp with time zone not null;
 alter table jobforge.sweeps add column mark_xid xid8 not null;
+alter table jobforge.sweeps add column marks jsonb;
+alter table jobforge.sweeps add constraint sweeps_marks_are_an_array CHECK ((jsonb_typeof(marks) = 'array'::text));
 alter table jobforge.sweeps add constraint sweeps_pk PRIMARY KEY (queue, lanes);
 alter table jobforge.sweeps enable, force row level security;
 create policy fn_read on jobforge.sweeps for select to jf_fn using (true);
@@ -1580,6 +1582,9 @@ grant execute on function jobforge.lane_rates(uuid, text, timestamp with time zo
 create function jobforge.lane_tenants(p_queue text, p_type text) returns SETOF uuid language sql stable;
 alter function jobforge.lane_tenants(text, text) owner to jf_sys;
 
+create function jobforge.lanes(p_types text[]) returns text language sql immutable;
+alter function jobforge.lanes(text[]) owner to jf_sys;
+
 create function jobforge.large_payload_problem(p_payload jsonb) returns text language plpgsql immutable;
 alter function jobforge.large_payload_problem(jsonb) owner to jf_fn;
 grant execute on function jobforge.large_payload_problem(jsonb) to jf_sys;
@@ -1874,6 +1879,10 @@ grant execute on function jobforge.read_system_series(text, text, timestamp with
 create function jobforge.reap(p_term bigint, p_limit integer DEFAULT 100) returns TABLE(leases integer, free integer, deaths integer, next_expiry timestamp with time zone) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.reap(bigint, integer) owner to jf_sys;
 grant execute on function jobforge.reap(bigint, integer) to jf_operator;
+
+create function jobforge.recall_marks(p_queues text[], p_types text[]) returns jsonb language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.recall_marks(text[], text[]) owner to jf_sys;
+grant execute on function jobforge.recall_marks(text[], text[]) to jf_worker;
 
 create function jobforge.record_audit(p_tenant_id uuid, p_action text, p_subject_kind text DEFAULT NULL::text, p_subject_id text DEFAULT NULL::text, p_detail jsonb DEFAULT '{}'::jsonb) returns void language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.record_audit(uuid, text, text, text, jsonb) owner to jf_sys;

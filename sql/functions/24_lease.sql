@@ -118,21 +118,27 @@ as $$
 declare
   v_marks jobforge.claim_mark[];
   v_queue text;
+  v_lanes text;
   v_low timestamptz;
 begin
   if p_marks is null or jsonb_array_length(p_marks) = 0 then
     return null;
   end if;
+  v_lanes := jobforge.lanes(p_types);
   v_marks := array(select m from jsonb_populate_recordset(null::jobforge.claim_mark, p_marks) as m);
   -- In one order: two claims that note the first positions of the same queues wait for each other's rows.
   foreach v_queue in array array(select distinct q from unnest(p_queues) as q order by q) loop
-    v_low := jobforge.sweep(v_queue, md5(array(select y from unnest(p_types) as y order by y)::text), p_now);
+    v_low := jobforge.sweep(v_queue, v_lanes, p_now);
     if v_low is not null then
       v_marks := array(
         select case when m.queue = v_queue and m.run_at >= v_low
           then row(m.queue, m.type, m.tenant_id, m.priority, v_low, '00000000-0000-0000-0000-000000000000')::jobforge.claim_mark
           else m end
         from unnest(v_marks) as m);
+      if v_low > '-infinity' then
+        update jobforge.sweeps s set marks = (select coalesce(jsonb_agg(m), '[]') from unnest(v_marks) as m where m.queue = v_queue)
+        where s.queue = v_queue and s.lanes = v_lanes;
+      end if;
     end if;
   end loop;
   return v_marks;
@@ -140,6 +146,31 @@ end
 $$;
 comment on function jobforge.trusted_marks(jsonb, text[], text[], timestamptz) is
   'The remembered positions of a cursor; once a second, for one claimer of a queue and its types, moved back to where late comers may be.';
+
+create or replace function jobforge.recall_marks(p_queues text[], p_types text[]) returns jsonb
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  -- Claims for one tenant go by no positions, and those of others are not theirs to know.
+  if jobforge.login_tenant() is not null then
+    return null;
+  end if;
+  return (
+    select jsonb_agg(m order by s.swept_at, m ->> 'run_at')
+    from jobforge.sweeps s cross join lateral jsonb_array_elements(s.marks) as m
+    where s.queue = any (p_queues) and s.lanes = jobforge.lanes(p_types));
+end
+$$;
+comment on function jobforge.recall_marks(text[], text[]) is
+  'The positions from which a worker of these queues and types last swept, for one that starts; null where there are none, and '
+  'for a login bound to a tenant.';
+grant execute on function jobforge.recall_marks(text[], text[]) to jf_worker;
+
+create or replace function jobforge.lanes(p_types text[]) returns text
+language sql immutable
+as $$ select md5(array(select y from unnest(p_types) as y order by y)::text) $$;
+comment on function jobforge.lanes(text[]) is 'What a set of types is called where the sweeps of its claimers are kept.';
 
 create or replace function jobforge.sweep(p_queue text, p_lanes text, p_now timestamptz) returns timestamptz
 language plpgsql volatile

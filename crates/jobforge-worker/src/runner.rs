@@ -141,6 +141,19 @@ impl Claimer {
         Ok(())
     }
 
+    /// Begins where others with the same queues and types came to. Who counts on an empty answer goes by no positions.
+    pub(crate) async fn recall(&mut self) -> Result<(), Error> {
+        if self.budget.is_none() {
+            let (queues, types) = (&self.engine.config.queues, &self.engine.registration.types);
+            let client = self.link.client().await?;
+            let call = rpc::recall_marks(&*client, queues, types);
+            let answer = within(self.engine.config.call_timeout, "recall_marks", call).await;
+            self.link.heed(&answer);
+            self.cursor = answer?;
+        }
+        Ok(())
+    }
+
     /// How many jobs to ask for: what slots and buffer can take, but no small claims beside a buffer that is
     /// half full. More than one claim's worth only where the last claim came back full.
     fn room(&mut self) -> usize {

@@ -111,6 +111,7 @@ impl Worker {
         fit.map_err(WorkerError::Database)?;
         let mut claimer = Claimer::new(engine.clone(), link, budget);
         claimer.register().await.map_err(WorkerError::Database)?;
+        claimer.recall().await.map_err(WorkerError::Database)?;
         rehearse(&engine, &client).await;
         let asked = Instant::now();
         let call = rpc::definition_rules(&*client, &engine.registration.types);

@@ -63,6 +63,13 @@ impl Cursor {
         Cursor { marks: vec![mark], ..Cursor::default() }
     }
 
+    /// With positions that another claimer of the same lanes had.
+    pub(super) fn recalled(marks: &str) -> Result<Cursor, serde_json::Error> {
+        let mut marks: Vec<Mark> = serde_json::from_str(marks)?;
+        marks.drain(..marks.len().saturating_sub(MOST_MARKS));
+        Ok(Cursor { marks, ..Cursor::default() })
+    }
+
     /// Takes in a claim's answer. One without jobs forgets the positions: with them the database cannot
     /// tell an empty queue from one whose rest is locked.
     pub fn advance(&mut self, claimed: &Claimed) {

@@ -191,3 +191,32 @@ async fn serial_idle_workers_cost_one_look_a_second_together() {
         worker.shutdown().await;
     }
 }
+
+/// Positions that somebody left behind, from which nobody has swept since.
+const LEFT: &str = "insert into jobforge.sweeps (queue, lanes, swept_at, full_at, low, mark_at, mark_xid, marks)
+  values ('default', jobforge.lanes('{test.noop}'), '-infinity', now(), now(), now(), '1',
+    jsonb_build_array(jsonb_build_object('queue', 'default', 'type', 'test.noop', 'tenant_id', gen_random_uuid(),
+      'priority', 100, 'run_at', now() - interval '1 hour', 'id', gen_random_uuid())))";
+const SWEPT: &str = "select count(*) from jobforge.sweeps where marks <> '[]' and swept_at > '-infinity'
+  and lanes = jobforge.lanes('{test.noop}')";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_starts_goes_by_the_positions_of_those_before_it() {
+    let story = Story::begin().await;
+    story.db.connect_super().await.batch_execute(LEFT).await.unwrap();
+    let worker = story.work(story.config(), echo).await;
+    let id = story.enqueue(json!(1)).await;
+    story.until(id, "succeeded").await;
+    worker.shutdown().await;
+    assert_eq!(story.count(SWEPT).await, 1, "its first claim had them");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_runs_what_is_due_and_ends_goes_by_no_positions() {
+    let story = Story::begin().await;
+    story.db.connect_super().await.batch_execute(LEFT).await.unwrap();
+    story.enqueue(json!(1)).await;
+    let worker = jobforge_worker::Worker::builder(story.config()).handle(NOOP, echo).build().unwrap();
+    assert_eq!(worker.run_once(10).await.unwrap().completed, 1);
+    assert_eq!(story.count(SWEPT).await, 0, "it looked everywhere");
+}

@@ -164,6 +164,7 @@ async fn an_unregistered_worker_is_refused(site: &Site) -> Verdict {
             "jobforge.sleep_worker('w1', '{default}', '{test.noop}')",
             "jobforge.wake_worker('w1')",
             "jobforge.look('w1')",
+            "jobforge.recall_marks('{default}', '{test.noop}')",
         ] {
             let sql = format!("select * from {call}");
             refused(call, site.worker_a.query(&sql, &[]).await, &["JF009 login_not_bound"])?;

@@ -68,6 +68,7 @@ const WORK: &[&str] = &[
     "heartbeat",
     "hold_result",
     "look",
+    "recall_marks",
     "register_worker",
     "release_jobs",
     "report_exit",

@@ -178,6 +178,7 @@ async fn refuses_everything(worker: &Client, job: &Held, what: &str, wanted: &st
         "jobforge.sleep_worker('w1', '{default}', '{test.noop}')",
         "jobforge.wake_worker('w1')",
         "jobforge.look('w1')",
+        "jobforge.recall_marks('{default}', '{test.noop}')",
     ] {
         refused(call, worker.query(&format!("select * from {call}"), &[]).await, &[wanted])?;
     }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use jobforge_testkit::Session;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::stage::{Stage, ids, mark_behind};
 use crate::schema::calls::{ClaimOptions, claim, claim_with, enqueue_with, fail, release};
-use crate::schema::{NOOP, TENANT_A};
+use crate::schema::{NOOP, TENANT_A, WORKER_A};
 
 const NONE: [Uuid; 0] = [];
 
@@ -43,6 +44,64 @@ async fn a_job_that_commits_behind_a_position_is_found_by_the_first_sweep_after_
     assert_eq!(claim_from(&stage, &cursor).await, NONE, "the position hides it until somebody sweeps");
     stage.pass(1.0).await;
     assert_eq!(claim_from(&stage, &cursor).await, [late]);
+}
+
+/// What a worker that starts is told.
+async fn recalled(session: &Session, types: &str) -> Option<Value> {
+    let sql = format!("select jobforge.recall_marks('{{default}}', '{types}')");
+    session.query(&sql, &[]).await.unwrap()[0].get(0)
+}
+
+/// Claims until a sweep has walked from a position that is worth keeping: the cursor of that claim, and what is recalled.
+/// Transactions of other databases of this server hold the sweeps back, as long as they last.
+async fn swept(stage: &Stage) -> (Value, Value) {
+    let kept = async {
+        loop {
+            stage.pass(1.0).await;
+            let cursor = cursor_now(stage).await;
+            claim_from(stage, &cursor).await;
+            if let Some(marks) = recalled(&stage.worker, "{test.noop}").await {
+                return (cursor, marks);
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), kept).await.expect("positions are kept")
+}
+
+#[tokio::test]
+async fn who_starts_goes_on_where_the_last_sweep_walked_from_and_finds_what_came_late() {
+    let stage = Stage::set().await;
+    assert_eq!(recalled(&stage.worker, "{test.noop}").await, None);
+    let cursor = cursor_now(&stage).await;
+    claim_from(&stage, &cursor).await;
+    assert_eq!(recalled(&stage.worker, "{test.noop}").await, None, "that one walked from the beginning");
+    let (cursor, marks) = swept(&stage).await;
+    let lane = |mark: &Value| (mark["queue"].clone(), mark["type"].clone(), mark["tenant_id"].clone());
+    assert_eq!(lane(&marks[0]), lane(&cursor["marks"][0]));
+    assert_eq!(recalled(&stage.worker, "{test.noop,test.other}").await, None, "another worker's lanes");
+    // Behind the positions, and not there when they were noted.
+    stage.other.begin().await;
+    let (later, _) = enqueue_with(stage.other.client(), TENANT_A, NOOP, "'{}'").await.unwrap();
+    for _ in 0..30 {
+        stage.pass(1.0).await;
+        let cursor = cursor_now(&stage).await;
+        claim_from(&stage, &cursor).await;
+    }
+    let marks = recalled(&stage.worker, "{test.noop}").await.unwrap();
+    stage.other.commit().await;
+    stage.pass(1.0).await;
+    assert_eq!(claim_from(&stage, &serde_json::json!({ "marks": marks })).await, [later]);
+}
+
+#[tokio::test]
+async fn positions_of_many_tenants_are_not_told_to_who_works_for_one() {
+    let stage = Stage::set().await;
+    swept(&stage).await;
+    let bound = stage.db.session_at(&stage.db.url_as(WORKER_A, None)).await;
+    assert_eq!(recalled(&bound, "{test.noop}").await, None);
+    stage.worker.run("begin").await;
+    stage.worker.run(&format!("set local app.bound_tenant = '{TENANT_A}'")).await;
+    assert_eq!(recalled(&stage.worker, "{test.noop}").await, None, "narrowed for a while");
 }
 
 #[tokio::test]
