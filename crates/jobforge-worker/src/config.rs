@@ -56,6 +56,9 @@ pub struct WorkerConfig {
     /// more than a second, nothing that it looks up as the sentinel counts either.
     #[doc(hidden)]
     pub look: Duration,
+    /// What a look everywhere must take for positions to be kept over an answer without jobs; another one in tests alone.
+    #[doc(hidden)]
+    pub dear_look: Duration,
     /// Where tests hold the worker; off in production.
     #[doc(hidden)]
     pub faults: Faults,
@@ -83,6 +86,7 @@ impl Default for WorkerConfig {
             #[cfg(feature = "amqp")]
             broker: None,
             look: Duration::from_secs(1),
+            dear_look: Duration::from_millis(50),
             faults: Faults::default(),
         }
     }

@@ -51,6 +51,7 @@ mod notes;
 mod outcome;
 mod pace;
 mod panics;
+mod positions;
 mod readiness;
 mod redact;
 mod reporter;

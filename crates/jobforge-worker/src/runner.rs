@@ -16,6 +16,7 @@ use crate::engine::{Engine, Phase};
 use crate::job::{Job, Lease, Life};
 use crate::link::{Link, told, within};
 use crate::narrow::{narrow, watch};
+use crate::positions::Positions;
 use crate::readiness::Readiness;
 use crate::sleep::Sleep;
 use crate::stats::Counters;
@@ -40,7 +41,7 @@ pub(crate) struct Claimer {
     /// Claims beside the first while claims come back full: one server process alone cannot keep up with the slots.
     beside: Beside,
     pub(crate) sleep: Sleep,
-    cursor: Cursor,
+    positions: Positions,
     /// Where new jobs go.
     lease: Option<Arc<Lease>>,
     /// The id of the lease that a claim under way may make.
@@ -77,12 +78,13 @@ struct Round {
 impl Claimer {
     pub(crate) fn new(engine: Arc<Engine>, link: Link, budget: Option<usize>) -> Claimer {
         let window = engine.config.tight_window();
+        let positions = Positions::new(engine.config.dear_look);
         Claimer {
             engine,
             link,
             beside: Beside::default(),
             sleep: Sleep::default(),
-            cursor: Cursor::default(),
+            positions,
             lease: None,
             new_lease: None,
             window,
@@ -149,7 +151,7 @@ impl Claimer {
             let call = rpc::recall_marks(&*client, queues, types);
             let answer = within(self.engine.config.call_timeout, "recall_marks", call).await;
             self.link.heed(&answer);
-            self.cursor = answer?;
+            self.positions.set(answer?);
         }
         Ok(())
     }
@@ -200,18 +202,18 @@ impl Claimer {
         let Some(other) = other else {
             let answer = call.await;
             self.link.heed(&answer);
-            answer.iter().for_each(|claimed| self.cursor.advance(claimed));
+            answer.iter().for_each(|claimed| self.positions.advance(claimed, sent.elapsed()));
             return self.heed(answer, first, sent);
         };
         let rest = limit - first;
-        let cursor = self.cursor.beside();
+        let cursor = self.positions.cursor().beside();
         let request = ClaimRequest { cursor: &cursor, ..self.request(rest, lease_id) };
         let call_beside = within(patience, "claim_jobs", rpc::claim_prepared(&*other, None, &request));
         let (answer, answer_beside) = join(call, call_beside).await;
         self.link.heed(&answer);
         self.beside.heed(&answer_beside);
-        answer.iter().for_each(|claimed| self.cursor.advance(claimed));
-        answer_beside.iter().for_each(|claimed| self.cursor.advance_beside(claimed));
+        answer.iter().for_each(|claimed| self.positions.advance(claimed, sent.elapsed()));
+        answer_beside.iter().for_each(|claimed| self.positions.advance_beside(claimed));
         // In the order in which the database noted them: it is the order in which they must start.
         let mut answers = [(answer, first), (answer_beside, rest)];
         answers.sort_by_key(|(answer, _)| number(answer));
@@ -246,7 +248,7 @@ impl Claimer {
             lease_seconds: i32::from(config.lease_seconds),
             window: i32::try_from(self.window).unwrap_or(i32::MAX),
             quick: self.quick,
-            cursor: &self.cursor,
+            cursor: self.positions.cursor(),
         }
     }
 
@@ -360,7 +362,7 @@ impl Claimer {
     /// never heard of: it takes no more, and gives them back by closing it.
     fn doubt(&mut self, error: &Error, sent: Instant) {
         // What a failed claim had locked may lie behind the remembered positions.
-        self.cursor = Cursor::default();
+        self.positions.set(Cursor::default());
         // It may have failed for that: a statement outlives no change of what it answers with.
         self.readiness.forget_claim();
         if error.code() == Some(Code::LeaseLost) {

@@ -70,6 +70,16 @@ impl Cursor {
         Ok(Cursor { marks, ..Cursor::default() })
     }
 
+    /// Whether a claim with this walks past anything.
+    pub fn has_positions(&self) -> bool {
+        !self.marks.is_empty()
+    }
+
+    /// Goes on by the positions of an earlier cursor.
+    pub fn keep_positions_of(&mut self, earlier: Cursor) {
+        self.marks = earlier.marks;
+    }
+
     /// Takes in a claim's answer. One without jobs forgets the positions: with them the database cannot
     /// tell an empty queue from one whose rest is locked.
     pub fn advance(&mut self, claimed: &Claimed) {

@@ -220,3 +220,50 @@ async fn who_runs_what_is_due_and_ends_goes_by_no_positions() {
     assert_eq!(worker.run_once(10).await.unwrap().completed, 1);
     assert_eq!(story.count(SWEPT).await, 0, "it looked everywhere");
 }
+
+/// A worker that has emptied a lane of a hundred jobs and looked twice since, whose next claim with positions is the first to
+/// sweep.
+async fn emptied(story: &Story, dear_look: Duration) -> WorkerHandle {
+    let points = FaultPoints::new();
+    let config = WorkerConfig { dear_look, faults: faults(&points), ..story.config() };
+    let worker = story.work(config, echo).await;
+    asleep(story, &[&worker]).await;
+    story.enqueue_numbers(100).await;
+    eventually("they are done", async || (worker.stats().completed == 100).then_some(())).await;
+    let admin = story.db.connect_super().await;
+    for _ in 0..2 {
+        let claims = points.hits("claim");
+        admin.batch_execute("notify jobforge_wake").await.unwrap();
+        eventually("one more claim began", async || (points.hits("claim") > claims).then_some(())).await;
+    }
+    admin.batch_execute("update jobforge.sweeps set swept_at = '-infinity'").await.unwrap();
+    worker
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn positions_outlast_an_empty_queue_only_where_looking_everywhere_is_dear() {
+    for (dear_look, kept) in [(Duration::ZERO, 1), (NEVER, 0)] {
+        let story = Story::begin().await;
+        let worker = emptied(&story, dear_look).await;
+        let id = story.enqueue(json!("later")).await;
+        story.until(id, "succeeded").await;
+        worker.shutdown().await;
+        let swept = "select count(*) from jobforge.sweeps
+          where swept_at > '-infinity' and lanes = jobforge.lanes('{test.noop}')";
+        assert_eq!(story.count(swept).await, kept, "a claim sweeps only where it has positions");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_late_is_found_behind_positions_that_are_kept() {
+    let story = Story::begin().await;
+    let late = story.db.session_at(&story.db.url_as(jobforge_testkit::APP, None)).await;
+    late.begin().await;
+    let job = NewJob::new(NOOP, &json!("late")).unwrap();
+    let id =
+        jobforge_core::rpc::enqueue_job(late.client(), jobforge_testkit::TENANT_A, &job).await.unwrap().id;
+    let worker = emptied(&story, Duration::ZERO).await;
+    late.commit().await;
+    story.until(id, "succeeded").await;
+    worker.shutdown().await;
+}
