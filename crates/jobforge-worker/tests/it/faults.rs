@@ -203,11 +203,10 @@ async fn a_worker_that_stops_waits_for_the_groups_under_way() {
 async fn a_group_that_waits_holds_up_no_group_that_comes_after() {
     let story = Story::begin().await;
     let points = FaultPoints::new();
-    // Longer than the story's patience: the group that waits is not given up.
-    let call_timeout = Duration::from_secs(300);
-    let report_delay = Duration::from_secs(5);
+    // Longer than the story's patience: the group that waits is not given up, and the others go when they are full.
+    let (call_timeout, report_delay) = (Duration::from_secs(300), Duration::from_secs(300));
     let config = WorkerConfig {
-        report_group: 16,
+        report_group: 4,
         report_delay,
         call_timeout,
         faults: faults(&points),
@@ -217,21 +216,19 @@ async fn a_group_that_waits_holds_up_no_group_that_comes_after() {
     let completed = async |jobs: u64| {
         eventually("they are told", async || (worker.stats().completed == jobs).then_some(())).await;
     };
-    story.enqueue_numbers(2_000).await;
-    completed(2_000).await;
     points.pause("report");
-    story.enqueue_numbers(16).await;
+    story.enqueue_numbers(1).await;
     points.wait_reached("report").await;
     let holder = story.db.session().await;
     holder.begin().await;
     holder.run("select from jobforge.jobs where lease_id is not null for update").await;
     points.resume("report");
-    story.enqueue_numbers(16).await;
-    completed(2_016).await;
-    // Nothing is left to tell but the group that waits for the lock: the next one goes beside it.
-    story.enqueue_numbers(16).await;
-    completed(2_032).await;
+    story.enqueue_numbers(4).await;
+    completed(4).await;
+    // Nothing is left to tell but the one that waits for the lock: the next group goes beside it.
+    story.enqueue_numbers(4).await;
+    completed(8).await;
     holder.commit().await;
-    completed(2_048).await;
+    completed(9).await;
     worker.shutdown().await;
 }
