@@ -14,8 +14,8 @@ const SLOW: Duration = Duration::from_secs(1);
 /// again; few against the thousands that quick ones are claimed by.
 const MEMORY: u64 = 256;
 
-/// How many jobs each slot must have ended on average before anything is known of how quick all of them are: the quick
-/// ones of a mixture end first.
+/// How many jobs must have ended for each slot, or for each that still runs where those are fewer, before anything is known of
+/// how quick all of them are: the quick ones of a mixture end first.
 const EVIDENCE: usize = 8;
 
 /// How long jobs take: a moving average, and the slowest of the last ones and of those that run, which an average of

@@ -253,17 +253,3 @@ async fn positions_outlast_an_empty_queue_only_where_looking_everywhere_is_dear(
         assert_eq!(story.count(swept).await, kept, "a claim sweeps only where it has positions");
     }
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_comes_late_is_found_behind_positions_that_are_kept() {
-    let story = Story::begin().await;
-    let late = story.db.session_at(&story.db.url_as(jobforge_testkit::APP, None)).await;
-    late.begin().await;
-    let job = NewJob::new(NOOP, &json!("late")).unwrap();
-    let id =
-        jobforge_core::rpc::enqueue_job(late.client(), jobforge_testkit::TENANT_A, &job).await.unwrap().id;
-    let worker = emptied(&story, Duration::ZERO).await;
-    late.commit().await;
-    story.until(id, "succeeded").await;
-    worker.shutdown().await;
-}
