@@ -34,7 +34,8 @@ fn the_keys_work_survive_a_second_start_and_are_made_anew_when_they_are_revoked(
     for name in ["admin", "tenant", "worker"] {
         assert!(!first.stderr().contains(key(name)), "a key was printed");
     }
-    assert!(first.stderr().contains(&format!("{url}/docs")) && first.stderr().contains("curl "));
+    let welcome = first.stderr();
+    assert!(welcome.contains(&format!("{url}/docs")) && welcome.contains("curl "), "{welcome}");
 
     let body = r#"{"type": "demo.echo", "payload": {"hello": "world"}}"#;
     let (status, job) = request(url, key("tenant"), "POST /api/v1/jobs", Some(body));

@@ -20,6 +20,9 @@ pub(crate) fn open_dir() -> TempDir {
     dir
 }
 
+/// How the welcome ends.
+const LAST_WORDS: &str = "Ctrl-C stops everything";
+
 /// A running `jobforge dev`.
 pub(crate) struct DevServer {
     dir: PathBuf,
@@ -27,15 +30,15 @@ pub(crate) struct DevServer {
 }
 
 impl DevServer {
-    /// Starts one and waits until it is ready.
+    /// Starts one and waits until it is ready, and has told people so: that comes after the file for programs.
     pub(crate) fn start(dir: &Path, args: &[&str]) -> DevServer {
         let stderr = File::create(dir.join("stderr")).unwrap();
         let child = jobforge(dir).arg("dev").args(args).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
         let mut server = DevServer { dir: dir.to_owned(), child };
-        until("dev.json is there", || {
+        until("dev.json is there and the welcome told", || {
             let ended = server.child.try_wait().unwrap();
             assert!(ended.is_none(), "dev ended: {}", server.stderr());
-            server.dev_file().exists().then_some(())
+            (server.dev_file().exists() && server.stderr().contains(LAST_WORDS)).then_some(())
         });
         server
     }
