@@ -2,12 +2,11 @@
 //! whatever its size is then paid for the most items.
 
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, mpsc, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::problem::Problem;
 
@@ -75,16 +74,8 @@ impl<W: Write> Source<W> {
         if receiver.recv_many(&mut batch, self.most).await == 0 {
             return None;
         }
-        let mut soon = pin!(sleep(SOON));
-        let turn = loop {
-            let room = self.most - batch.len();
-            tokio::select! {
-                biased;
-                turn = self.ahead.acquire() => break turn.ok(),
-                () = &mut soon => break None,
-                came = receiver.recv_many(&mut batch, room), if room > 0 => if came == 0 { break None },
-            }
-        };
+        // What comes meanwhile stays where it is: taken one by one, each would wake this task for nothing.
+        let turn = timeout(SOON, self.ahead.acquire()).await.ok().and_then(Result::ok);
         while batch.len() < self.most
             && let Ok(one) = receiver.try_recv()
         {
@@ -112,6 +103,8 @@ async fn run<W: Write>(writer: Arc<W>, source: Arc<Source<W>>, patience: Duratio
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::sleep;
+
     use super::*;
 
     /// Tells the sizes of its batches, and keeps the first until it is told to go on.
