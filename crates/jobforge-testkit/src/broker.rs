@@ -123,9 +123,15 @@ impl Drop for Broker {
 }
 
 impl Ports {
-    /// Held all at once, so that they differ.
+    /// Held all at once, so that they differ. Below the range from which systems give ports away: it takes seconds until
+    /// a broker holds its own, and nobody else shall be given one of them meanwhile.
     fn free() -> Ports {
-        let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").or_fail("find a free port"));
+        let from = (std::process::id() % 8_000) as u16;
+        let mut ports = (0..8_000).map(|at| 12_000 + (from + at) % 8_000);
+        let held = [(); 3].map(|()| {
+            let port = ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+            port.expect("there is a free port")
+        });
         let [amqp, distribution, mapper] =
             held.each_ref().map(|held| held.local_addr().or_fail("find a free port").port());
         Ports { amqp, distribution, mapper }

@@ -210,10 +210,10 @@ mod tests {
     #[test]
     fn few_jobs_are_enough_where_hardly_any_is_left_running() {
         let known = |running: usize, ended: usize| {
-            let pace = Pace::new(16);
-            (0..running).for_each(|slot| pace.begin(slot, Instant::now()));
+            let (pace, now) = (Pace::new(16), Instant::now());
+            (0..running).for_each(|slot| pace.begin(slot, now));
             (0..ended).for_each(|_| pace.note(Duration::from_micros(1)));
-            assert_eq!(pace.is_known(), pace.is_quick(false, Instant::now()));
+            assert_eq!(pace.is_known(), pace.is_quick(false, now));
             pace.is_known()
         };
         assert!(known(0, 16) && !known(0, 15), "each slot one");

@@ -15,7 +15,7 @@ use crate::jobs_cast::Cast;
 use crate::world::{Answer, Key, World};
 
 /// How long a call may take here.
-const LIMIT: Duration = Duration::from_millis(700);
+const LIMIT: Duration = Duration::from_millis(1500);
 /// Far beyond what an answer may take, and below what a guard of all requests would end.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Routes that ask the database for nothing, or only for what is not locked here, and those that this caller does not

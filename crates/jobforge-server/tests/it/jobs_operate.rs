@@ -116,7 +116,7 @@ async fn what_cannot_be_done_is_refused_and_leaves_no_trace() {
 #[tokio::test]
 async fn a_change_that_waits_too_long_says_so() {
     let world =
-        crate::world::World::with(|config| config.call_timeout = std::time::Duration::from_millis(300)).await;
+        crate::world::World::with(|config| config.call_timeout = std::time::Duration::from_secs(2)).await;
     let cast = Cast::of(world).await;
     let id = cast.queued().await;
     let holder = cast.world.db.session().await;

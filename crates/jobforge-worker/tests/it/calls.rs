@@ -21,7 +21,7 @@ async fn ask(client: Arc<Client>, sql: &'static str) -> Result<i32, Error> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_without_an_answer_is_given_up_and_the_next_has_another_connection() {
     let story = Story::begin().await;
-    let config = WorkerConfig { call_timeout: Duration::from_millis(500), ..story.config() };
+    let config = WorkerConfig { call_timeout: Duration::from_secs(3), ..story.config() };
     let calls = |context: Context, _: Value| async move {
         const PID: &str = "select pg_backend_pid()";
         let first = context.call("ask", |client| ask(client, PID)).await?;
@@ -34,7 +34,7 @@ async fn a_call_without_an_answer_is_given_up_and_the_next_has_another_connectio
     let worker = story.work(config, calls).await;
     let id = story.enqueue(json!(1)).await;
     let result = story.until(id, "succeeded").await.result.unwrap();
-    assert_eq!(result.get(), r#"[true, "hang got no answer within 500ms", false]"#);
+    assert_eq!(result.get(), r#"[true, "hang got no answer within 3s", false]"#);
     worker.shutdown().await;
 }
 

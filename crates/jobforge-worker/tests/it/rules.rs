@@ -68,8 +68,14 @@ async fn a_changed_schema_holds_for_jobs_that_start_later() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_no_validator_takes_stops_jobs_without_ending_them() {
     let story = Story::begin().await;
-    // The database knows nothing of regular expressions.
-    story.define(|definition| definition.arg_schema = Some(raw(&json!({"pattern": "("})))).await;
+    let hour = Some(3_600_000);
+    story
+        .define(|definition| {
+            // The database knows nothing of regular expressions.
+            definition.arg_schema = Some(raw(&json!({"pattern": "("})));
+            (definition.retry_base_ms, definition.retry_cap_ms) = (hour, hour);
+        })
+        .await;
     let worker = story.work(story.config(), echo).await;
     let id = story.enqueue(json!("x")).await;
     let job =

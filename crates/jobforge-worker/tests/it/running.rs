@@ -39,6 +39,9 @@ async fn jobs_run_in_claim_order_and_complete_with_their_results() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_outcome_becomes_what_it_says() {
     let story = Story::begin().await;
+    // No second attempt comes before the first one's end was looked at.
+    let hour = Some(3_600_000);
+    story.define(|definition| (definition.retry_base_ms, definition.retry_cap_ms) = (hour, hour)).await;
     let worker = story.work(story.config(), |_, said: Value| async move {
         match said.as_str().unwrap() {
             "done" => Ok(Outcome::done()),
@@ -148,29 +151,30 @@ async fn a_cancel_is_heard_at_once_and_a_completion_wins_over_it() {
     let story = Story::begin().await;
     let started = Arc::new(Notify::new());
     let begun = started.clone();
-    // The beats are ten seconds apart: only the notification can be in time.
+    // The beats are twenty minutes apart: only the notification can be in time.
     let worker = story
-        .work(story.config(), move |context: Context, payload: Value| {
-            let begun = begun.clone();
-            async move {
-                begun.notify_one();
-                context.cancellation().cancelled().await;
-                if payload == json!("finish") {
-                    Ok(Outcome::done())
-                } else {
-                    Err(HandlerError::new("stopping"))
+        .work(
+            WorkerConfig { lease_seconds: 3600, ..story.config() },
+            move |context: Context, payload: Value| {
+                let begun = begun.clone();
+                async move {
+                    begun.notify_one();
+                    context.cancellation().cancelled().await;
+                    if payload == json!("finish") {
+                        Ok(Outcome::done())
+                    } else {
+                        Err(HandlerError::new("stopping"))
+                    }
                 }
-            }
-        })
+            },
+        )
         .await;
     eventually("the listener hears", async || worker.hears().then_some(())).await;
     for (said, status) in [("stop", "canceled"), ("finish", "succeeded")] {
         let id = story.enqueue(json!(said)).await;
         tokio::time::timeout(PATIENCE, started.notified()).await.unwrap();
-        let asked = std::time::Instant::now();
         rpc::cancel_job(&story.app, TENANT_A, id, Some("a story")).await.unwrap();
         story.until(id, status).await;
-        assert!(asked.elapsed() < Duration::from_secs(5), "{said} took {:?}", asked.elapsed());
     }
     worker.shutdown().await;
 }
@@ -306,7 +310,7 @@ async fn a_programs_end_is_told_again_after_a_broken_connection() {
     let other = story.db.connect_super().await;
     eventually("the report waits for the lock, and its connection is cut", async || {
         let sql = "select count(pg_terminate_backend(pid)) from pg_stat_activity
-            where wait_event_type = 'Lock' and query like '%report_exit%'";
+            where datname = current_database() and wait_event_type = 'Lock' and query like '%report_exit%'";
         (other.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0).then_some(())
     })
     .await;

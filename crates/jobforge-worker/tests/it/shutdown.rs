@@ -50,7 +50,7 @@ async fn what_runs_may_end_and_what_waits_goes_back_free() {
     let gate = gate();
     let worker = start(&story, WorkerConfig { slots: 1, ..story.config() }, &gate).await;
     timeout(PATIENCE, gate.begun.notified()).await.unwrap();
-    eventually("the second job is claimed too", async || (worker.stats().buffered == 1).then_some(())).await;
+    eventually("the second job is claimed too", async || (worker.stats().claimed == 2).then_some(())).await;
 
     let stopping = tokio::spawn({
         let worker = worker.clone();

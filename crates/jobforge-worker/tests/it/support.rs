@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use uuid::Uuid;
 
 /// Generous, because it only passes when a test fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 pub(crate) struct Story {
     pub(crate) db: TestDb,

@@ -119,7 +119,8 @@ async fn a_redrive_that_was_killed_is_resumed() {
 #[tokio::test]
 async fn a_job_is_redriven_with_its_payload_edited() {
     let (_db, app, worker) = graveyard().await;
-    let id = list(&app, &["--limit", "1"])[0]["id"].as_str().unwrap().to_owned();
+    let groups = app.run(&["dead", "groups", "--json"]).json();
+    let id = groups[1]["sample_id"].as_str().unwrap().to_owned();
     fs::write(
         app.dir.path().join("edit.json"),
         r#"[{"op": "replace", "path": "/message", "value": "edited"}, {"op": "add", "path": "/n", "value": 1.10}]"#,

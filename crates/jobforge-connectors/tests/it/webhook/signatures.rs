@@ -117,7 +117,8 @@ async fn during_a_rotation_holders_of_either_secret_verify() {
 async fn a_delivery_keeps_its_id_and_is_signed_anew_in_every_attempt() {
     let story = Story::begin().await;
     let server = Server::start("127.0.0.1:0", |request| match &request.headers["x-jobforge-attempt"][..] {
-        "1" => Reply::status(500),
+        // The next attempt comes when the story asks for it.
+        "1" => Reply::with(500, &[("retry-after", "3600")], b""),
         _ => Reply::status(200),
     })
     .await;
@@ -125,7 +126,7 @@ async fn a_delivery_keeps_its_id_and_is_signed_anew_in_every_attempt() {
     story.until(id, |job| job.failures == 1).await;
     // A second passes between two attempts, so that their times differ.
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
-    let _ = rpc::retry_job(&story.app, TENANT_A, id).await;
+    rpc::retry_job(&story.app, TENANT_A, id).await.unwrap();
     story.until(id, |job| job.status == "succeeded").await;
     let received = server.received();
     let of = |name: &str| received.iter().map(|request| request.headers[name].clone()).collect::<Vec<_>>();
