@@ -87,6 +87,7 @@ impl Contender for JobForge {
                 "bulk: enqueue_jobs, {BULK_ROWS} rows a call, {PIPELINED} calls under way on one connection"
             ),
             "finished jobs kept in job_history".to_owned(),
+            "pickup: the enqueue prepared on the producer's connection, as graphile's driver does".to_owned(),
             format!(
                 "HTTP: one server in this process at its defaults ({} connections a login), {TENANTS} tenants, a key each",
                 ServerConfig::new("", "").connections
@@ -187,8 +188,16 @@ impl Contender for JobForge {
             })
             .build()?;
         let running = worker.start().await?;
-        let latencies =
-            pace(plan, &recorder, |payload| async move { self.enqueue_one(0, &payload).await }).await;
+        let producer = self.producer()?;
+        let prepared = rpc::prepare_enqueue(producer).await?;
+        let latencies = pace(plan, &recorder, |payload| {
+            let prepared = &prepared;
+            async move {
+                rpc::enqueue_prepared(producer, prepared, self.tenant, &job(&payload)).await?;
+                Ok(())
+            }
+        })
+        .await;
         running.shutdown().await;
         latencies
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use jiff::Timestamp;
-use tokio_postgres::types::Type;
-use tokio_postgres::{Client, GenericClient, Row, Transaction};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, GenericClient, Row, Statement, Transaction};
 use uuid::Uuid;
 
 use super::lock_limit::limit_locks;
@@ -17,14 +17,51 @@ use crate::error::{Code, Error};
 /// The most jobs of one batch.
 const MAX_BATCH: usize = 10_000;
 
+const ENQUEUE_JOB: &str = "enqueue_job";
+
+/// The shortest statement there is: without a name it is parsed and planned anew each time.
+const PLAIN: &str =
+    "select jobforge.enqueue_plain(set_config('app.tenant_id', $1::text, true)::uuid, $2, $3, $4)";
+const PLAIN_PARAMETERS: [Type; 4] = [Type::UUID, Type::TEXT, Type::JSONB, Type::TEXT];
+
+/// The enqueue of a plain job, prepared on one connection: it spares each call its parsing and planning, a tenth of its time.
+/// Not for a connection through a pooler that hands sessions around: there a statement's name may mean another's.
+#[derive(Clone)]
+pub struct PreparedEnqueue(Statement);
+
+/// Prepares the enqueue on this connection.
+pub async fn prepare_enqueue<C: GenericClient>(c: &C) -> Result<PreparedEnqueue, Error> {
+    let prepared = c.prepare_typed(PLAIN, &PLAIN_PARAMETERS).await;
+    prepared.map(PreparedEnqueue).map_err(|error| Error::call(ENQUEUE_JOB, error))
+}
+
 /// Enqueues one job, in the caller's transaction if there is one.
 pub async fn enqueue_job<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) -> Result<Enqueued, Error> {
-    const OPERATION: &str = "enqueue_job";
+    enqueue(c, None, tenant, job).await
+}
+
+/// The same as [`enqueue_job`], by the statement prepared on this connection where the job asks for nothing but its
+/// definition's defaults.
+pub async fn enqueue_prepared<C: GenericClient>(
+    c: &C,
+    prepared: &PreparedEnqueue,
+    tenant: Uuid,
+    job: &NewJob,
+) -> Result<Enqueued, Error> {
+    enqueue(c, Some(prepared), tenant, job).await
+}
+
+async fn enqueue<C: GenericClient>(
+    c: &C,
+    prepared: Option<&PreparedEnqueue>,
+    tenant: Uuid,
+    job: &NewJob,
+) -> Result<Enqueued, Error> {
     if let Some(refusal) = job.problem() {
-        return Err(refusal.into_error(OPERATION, &job.job_type));
+        return Err(refusal.into_error(ENQUEUE_JOB, &job.job_type));
     }
     if job.is_plain() {
-        return enqueue_plain(c, tenant, job).await;
+        return enqueue_plain(c, prepared, tenant, job).await;
     }
     let tags = tags_json(job);
     let row = c
@@ -56,28 +93,29 @@ pub async fn enqueue_job<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) ->
             ],
         )
         .await
-        .map_err(|error| Error::call(OPERATION, error))?;
-    let mut columns = Columns::of(OPERATION, &row);
+        .map_err(|error| Error::call(ENQUEUE_JOB, error))?;
+    let mut columns = Columns::of(ENQUEUE_JOB, &row);
     Ok(enqueued(columns.take()?, columns.take()?, columns.take()?, columns.take()?))
 }
 
-/// A job that asks for nothing but its definition's defaults: the shortest statement there is, because a
-/// statement without a name is parsed and planned anew each time.
-async fn enqueue_plain<C: GenericClient>(c: &C, tenant: Uuid, job: &NewJob) -> Result<Enqueued, Error> {
-    const OPERATION: &str = "enqueue_job";
-    let row = c
-        .query_typed_one(
-            "select jobforge.enqueue_plain(set_config('app.tenant_id', $1::text, true)::uuid, $2, $3, $4)",
-            &[
-                (&tenant, Type::UUID),
-                (&job.job_type, Type::TEXT),
-                (&Json(job.payload.get()), Type::JSONB),
-                (&job.created_by, Type::TEXT),
-            ],
-        )
-        .await
-        .map_err(|error| Error::call(OPERATION, error))?;
-    let Pair(id, run_at) = Columns::of(OPERATION, &row).take()?;
+/// A job that asks for nothing but its definition's defaults.
+async fn enqueue_plain<C: GenericClient>(
+    c: &C,
+    prepared: Option<&PreparedEnqueue>,
+    tenant: Uuid,
+    job: &NewJob,
+) -> Result<Enqueued, Error> {
+    let payload = Json(job.payload.get());
+    let values: [&(dyn ToSql + Sync); 4] = [&tenant, &job.job_type, &payload, &job.created_by];
+    let row = match prepared {
+        Some(prepared) => c.query_one(&prepared.0, &values).await,
+        None => {
+            let typed: Vec<_> = values.into_iter().zip(PLAIN_PARAMETERS).collect();
+            c.query_typed_one(PLAIN, &typed).await
+        }
+    };
+    let row = row.map_err(|error| Error::call(ENQUEUE_JOB, error))?;
+    let Pair(id, run_at) = Columns::of(ENQUEUE_JOB, &row).take()?;
     Ok(Enqueued { id, status: "queued".to_owned(), existing: false, run_at })
 }
 

@@ -95,7 +95,10 @@ pub use definition::{
     Definition, Expected, ListedDefinition, get_definition, list_definitions, upsert_definition,
 };
 pub use derive::{canonical, derive_dedupe_key};
-pub use enqueue::{enqueue_grouped, enqueue_grouped_within, enqueue_job, enqueue_jobs};
+pub use enqueue::{
+    PreparedEnqueue, enqueue_grouped, enqueue_grouped_within, enqueue_job, enqueue_jobs, enqueue_prepared,
+    prepare_enqueue,
+};
 pub use enqueue_gathered::enqueue_gathered;
 pub use exit::{ProgramExit, report_exit};
 pub use explain::{Reason, explain_job};

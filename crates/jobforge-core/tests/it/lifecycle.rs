@@ -1,8 +1,8 @@
 //! The life of a job: enqueued, claimed, ended, read.
 
 use jobforge_core::rpc::{
-    claim_jobs, close_lease, complete_job, complete_jobs, enqueue_job, fail_job, get_job, list_attempts,
-    list_jobs, rehearse_claim, release_jobs,
+    claim_jobs, close_lease, complete_job, complete_jobs, enqueue_job, enqueue_prepared, fail_job, get_job,
+    list_attempts, list_jobs, prepare_enqueue, rehearse_claim, release_jobs,
 };
 use jobforge_core::{ClaimRequest, Class, Code, Completion, Cursor, Error, Job, JobFilter, NewJob, Verdict};
 use jobforge_testkit::{NOOP, OTHER, QUEUE, TENANT_A, TENANT_B, WORKER};
@@ -40,6 +40,39 @@ async fn a_job_is_enqueued_claimed_completed_and_read() {
     assert_over(&read);
     let attempts = list_attempts(&story.app, TENANT_A, enqueued.id).await.unwrap();
     assert_eq!((attempts.len(), attempts[0].number, attempts[0].status.as_str()), (1, 1, "succeeded"));
+}
+
+#[tokio::test]
+async fn a_prepared_enqueue_is_an_enqueue() {
+    let mut story = Story::begin().await;
+    let prepared = prepare_enqueue(&story.app).await.unwrap();
+    for n in 0..8 {
+        let tenant = [TENANT_A, TENANT_B][n % 2];
+        let job = NewJob { created_by: Some(format!("author {n}")), ..NewJob::new(NOOP, &n).unwrap() };
+        let enqueued = enqueue_prepared(&story.app, &prepared, tenant, &job).await.unwrap();
+        let read = get_job(&story.app, tenant, enqueued.id).await.unwrap();
+        assert_eq!(
+            (read.payload.get(), read.created_by.as_deref()),
+            (n.to_string().as_str(), job.created_by.as_deref())
+        );
+        assert_eq!((enqueued.existing, enqueued.run_at), (false, read.run_at));
+    }
+    // What is not plain goes the usual way, with all its options.
+    let keyed = noop().idempotency_key("once");
+    let first = enqueue_prepared(&story.app, &prepared, TENANT_A, &keyed).await.unwrap();
+    let again = enqueue_prepared(&story.app, &prepared, TENANT_A, &keyed).await.unwrap();
+    assert_eq!((first.existing, again.existing, again.id), (false, true, first.id));
+    let unknown = NewJob::new("nobody.knows", &1).unwrap();
+    let refusal = enqueue_prepared(&story.app, &prepared, TENANT_A, &unknown).await;
+    assert_eq!(refusal.unwrap_err().code(), Some(Code::UnknownDefinition));
+
+    let transaction = story.app.transaction().await.unwrap();
+    let never = enqueue_prepared(&transaction, &prepared, TENANT_A, &noop()).await.unwrap();
+    transaction.rollback().await.unwrap();
+    assert_eq!(get_job(&story.app, TENANT_A, never.id).await.unwrap_err().code(), Some(Code::NotFound));
+    let used = "select sum(generic_plans + custom_plans)::bigint from pg_prepared_statements where statement ~ 'enqueue_plain'";
+    let used: i64 = story.app.query_typed_one(used, &[]).await.unwrap().get(0);
+    assert_eq!(used, 10, "the plain ones went by the prepared statement");
 }
 
 #[tokio::test]
