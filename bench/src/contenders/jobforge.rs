@@ -87,7 +87,7 @@ impl Contender for JobForge {
                 "bulk: enqueue_jobs, {BULK_ROWS} rows a call, {PIPELINED} calls under way on one connection"
             ),
             "finished jobs kept in job_history".to_owned(),
-            "pickup: the enqueue prepared on the producer's connection, as graphile's driver does".to_owned(),
+            "pickup: the enqueue is prepared once, on the producer's connection".to_owned(),
             format!(
                 "HTTP: one server in this process at its defaults ({} connections a login), {TENANTS} tenants, a key each",
                 ServerConfig::new("", "").connections
