@@ -1703,8 +1703,8 @@ create function jobforge.look(p_worker_id text) returns TABLE(sentinel boolean, 
 alter function jobforge.look(text) owner to jf_sys;
 grant execute on function jobforge.look(text) to jf_worker;
 
-create function jobforge.look_around(p_lease_id uuid, p_queues text[], p_types text[], p_few integer, p_now timestamp with time zone) returns record language plpgsql volatile;
-alter function jobforge.look_around(uuid, text[], text[], integer, timestamp with time zone) owner to jf_sys;
+create function jobforge.look_around(p_lease_id uuid, p_window integer, p_queues text[], p_types text[], p_few integer, p_now timestamp with time zone) returns record language plpgsql volatile;
+alter function jobforge.look_around(uuid, integer, text[], text[], integer, timestamp with time zone) owner to jf_sys;
 
 create function jobforge.look_at_connector_config(p_tenant_id uuid, p_name text) returns TABLE(name text, settings jsonb, secrets jsonb, disabled_at timestamp with time zone, disabled_reason text, created_at timestamp with time zone, updated_at timestamp with time zone, updated_by text) language sql stable;
 alter function jobforge.look_at_connector_config(uuid, text) owner to jf_fn;
@@ -2253,6 +2253,9 @@ grant execute on function jobforge.wanted_partitions(timestamp with time zone) t
 
 create function jobforge.weights(p_tenants uuid[], p_weighted boolean) returns integer[] language plpgsql stable;
 alter function jobforge.weights(uuid[], boolean) owner to jf_sys;
+
+create function jobforge.widen_lease(p_lease jobforge.leases, p_window integer) returns jobforge.leases language plpgsql volatile;
+alter function jobforge.widen_lease(jobforge.leases, integer) owner to jf_sys;
 
 create function jobforge.write_cursor(p_at timestamp with time zone, p_id uuid) returns text language sql immutable;
 alter function jobforge.write_cursor(timestamp with time zone, uuid) owner to jf_fn;

@@ -26,7 +26,7 @@ declare
   v_job jobforge.claimed;
 begin
   if v_few = 0 then perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor, p_free); end if;
-  v_look := jobforge.look_around(p_lease_id, p_queues, p_types, v_few, v_now);
+  v_look := jobforge.look_around(p_lease_id, p_window, p_queues, p_types, v_few, v_now);
 
   -- The one job of an idle system is taken at once: there is nobody to share with.
   if cardinality(v_look.ready) < least(v_few, 2) and array_position(v_look.ready, null) is null and not v_look.due
@@ -54,8 +54,8 @@ begin
     v_claim bigint; v_retry_at timestamptz;
     v_left integer := p_limit; v_free integer := least(p_free, p_limit); v_solo integer := 0;
   begin
-    v_session := case when (v_look.lease).id is not null then v_look.lease
-      else jobforge.hold_lease(p_lease_id, p_new_lease_id, p_worker_id, coalesce(p_window, p_limit), p_lease_seconds, v_now) end;
+    v_session := case when (v_look.lease).id is not null then v_look.lease else jobforge.hold_lease(p_lease_id, p_new_lease_id,
+      p_worker_id, coalesce(p_window, case when p_lease_id is null then p_limit end), p_lease_seconds, v_now) end;
     if v_look.due then perform jobforge.promote(v_now, 1000); end if; -- before the looks below: it may be all there is
     v_survey := jobforge.survey(p_queues, p_types);
     v_gated := v_look.held or v_survey.gated;
@@ -164,7 +164,8 @@ end
 $$;
 comment on function jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer, boolean) is
   'Takes up to p_limit jobs onto a lease, in the order in which they shall start; of work under a limit at most p_free, what '
-  'can start at once. With p_quick they will be over at once, and stay in the claim''s order meanwhile: others walk past them. '
+  'can start at once. p_window (p_limit if it is null) is for a new lease, and widens a living one. With p_quick they will be '
+  'over at once, and stay in the claim''s order meanwhile: others walk past them. '
   'The last row has no id: it tells the lease''s expiry, the tenant to go on at (turn) and what it is owed, whether others hold '
   'work locked (more), whether limits hold work back (limited), and when a rate lets more start (retry_at).';
 grant execute on function

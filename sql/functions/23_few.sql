@@ -2,7 +2,7 @@
 -- Few jobs: one look tells what a claim is in for. Where it can take all that is ready, nobody's turn has to be found.
 
 create or replace function jobforge.look_around(
-  p_lease_id uuid, p_queues text[], p_types text[], p_few integer, p_now timestamptz) returns record
+  p_lease_id uuid, p_window integer, p_queues text[], p_types text[], p_few integer, p_now timestamptz) returns record
 language plpgsql volatile
 as $$
 declare
@@ -12,7 +12,7 @@ begin
   -- lets the beat update the row and keeps the reaper, which takes FOR UPDATE SKIP LOCKED, away.
   select
     (select l from jobforge.leases l
-     where l.id = p_lease_id and l.expires_at > p_now and l.tenant_id is null
+     where l.id = p_lease_id and l.expires_at > p_now and l.tenant_id is null and (p_window <= l.window_size) is not false
        and (select g.tenant_id is null from jobforge.logins g where g.role_name = session_user::text)
        and coalesce(current_setting('app.bound_tenant', true), '') = ''
      for key share) as lease,
@@ -39,8 +39,9 @@ begin
   return v_look;
 end
 $$;
-comment on function jobforge.look_around(uuid, text[], text[], integer, timestamptz) is
-  'A trusted worker''s living lease, held against the reaper (lease); whether anything is due, and paused or under a limit (held); and '
+comment on function jobforge.look_around(uuid, integer, text[], text[], integer, timestamptz) is
+  'A trusted worker''s living lease of this window at least, held against the reaper (lease); whether anything is due, and paused '
+  'or under a limit (held); and '
   'where what is ready is, p_few of it at most, with a null for what stands apart or has a key.';
 
 create or replace function jobforge.take_one(

@@ -33,7 +33,7 @@ declare
   v_lease jobforge.leases;
 begin
   if p_lease_id is not null then
-    return jobforge.require_lease(p_lease_id, p_now);
+    return jobforge.widen_lease(jobforge.require_lease(p_lease_id, p_now), p_window);
   end if;
   if p_seconds is null or p_seconds not between 1 and 3600 then
     perform jobforge.refuse('JF001', 'lease_out_of_range', 'p_lease_seconds must be 1 to 3600');
@@ -54,6 +54,25 @@ end
 $$;
 comment on function jobforge.hold_lease(uuid, uuid, text, integer, integer, timestamptz) is
   'The living lease of that id, held against the reaper, or the row of a new one, stored only when something is claimed.';
+
+create or replace function jobforge.widen_lease(p_lease jobforge.leases, p_window integer) returns jobforge.leases
+language plpgsql volatile
+as $$
+declare
+  v_lease jobforge.leases := p_lease;
+begin
+  if (p_window <= p_lease.window_size) is not false then
+    return p_lease;
+  elsif p_window > 100000 or p_lease.solo then
+    perform jobforge.refuse('JF001', 'window_out_of_range', 'p_window must be 1 to 100000, and 1 on the lease of a suspect');
+  end if;
+  update jobforge.leases l set window_size = p_window where l.id = p_lease.id;
+  v_lease.window_size := p_window;
+  return v_lease;
+end
+$$;
+comment on function jobforge.widen_lease(jobforge.leases, integer) is
+  'A living lease with at least this window. It never becomes tighter: more of its jobs may have started than that.';
 
 create or replace function jobforge.require_lease(p_lease_id uuid, p_now timestamptz) returns jobforge.leases
 language plpgsql volatile

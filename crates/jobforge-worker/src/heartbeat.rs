@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use jobforge_core::connect::Backoff;
 use jobforge_core::{Beat, Code, Error, rpc};
 use tokio::runtime;
-use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{self, MissedTickBehavior, interval_at, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
@@ -42,7 +42,9 @@ pub(crate) fn start(engine: Arc<Engine>, over: CancellationToken) -> io::Result<
 async fn beat(engine: &Engine) {
     let mut link = Link::new(&engine.config);
     let mut backoff = Backoff::new();
-    let mut ticks = interval(engine.config.heartbeat_interval());
+    let every = engine.config.heartbeat_interval();
+    // A lease that was just made needs no beat yet.
+    let mut ticks = interval_at(time::Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {

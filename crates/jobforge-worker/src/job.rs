@@ -197,7 +197,7 @@ pub(crate) struct Lease {
     keeps_claims: AtomicBool,
     good_until: Mutex<Instant>,
     /// The most of its jobs that may have started without having been reported: what the database was told.
-    pub(crate) window: usize,
+    window: AtomicUsize,
     /// Started and not settled.
     unsettled: AtomicUsize,
 }
@@ -222,7 +222,7 @@ impl Lease {
             retiring: AtomicBool::new(false),
             keeps_claims: AtomicBool::new(false),
             good_until: Mutex::new(good_until),
-            window,
+            window: AtomicUsize::new(window),
             unsettled: AtomicUsize::new(0),
         }
     }
@@ -234,9 +234,18 @@ impl Lease {
         lease
     }
 
+    pub(crate) fn window(&self) -> usize {
+        self.window.load(Ordering::Acquire)
+    }
+
+    /// Lets more jobs start unreported, now that the database knows.
+    pub(crate) fn widen(&self, window: usize) {
+        self.window.fetch_max(window, Ordering::AcqRel);
+    }
+
     /// How many more of its jobs may start now.
     pub(crate) fn room(&self) -> usize {
-        self.window.saturating_sub(self.unsettled.load(Ordering::Acquire))
+        self.window().saturating_sub(self.unsettled.load(Ordering::Acquire))
     }
 
     pub(crate) fn start_one(&self) {

@@ -168,12 +168,7 @@ impl Claimer {
             return 0;
         }
         let free = (config.slots + ahead).saturating_sub(level.waiting + running);
-        let most = match (self.full_claims, &self.lease) {
-            (0, _) => config.claim_max,
-            (_, Some(_)) => config.claim_max * 2,
-            // Nothing can be claimed beside a claim that makes its lease: it shall not take long.
-            (_, None) => config.claim_max.div_ceil(4),
-        };
+        let most = if self.full_claims == 0 { config.claim_max } else { config.claim_max * 2 };
         free.min(most).min(self.budget.unwrap_or(usize::MAX))
     }
 
@@ -201,18 +196,17 @@ impl Claimer {
         let call = within(patience, "claim_jobs", rpc::claim_prepared(&*client, prepared, &request));
         let Some(other) = other else {
             let answer = call.await;
-            self.link.heed(&answer);
-            answer.iter().for_each(|claimed| self.positions.advance(claimed, sent.elapsed()));
+            self.learn(&answer, sent);
             return self.heed(answer, first, sent);
         };
         let rest = limit - first;
         let cursor = self.positions.cursor().beside();
-        let request = ClaimRequest { cursor: &cursor, ..self.request(rest, lease_id) };
+        // One of them widens the lease: the other would wait for it.
+        let request = ClaimRequest { cursor: &cursor, window: None, ..self.request(rest, lease_id) };
         let call_beside = within(patience, "claim_jobs", rpc::claim_prepared(&*other, None, &request));
         let (answer, answer_beside) = join(call, call_beside).await;
-        self.link.heed(&answer);
+        self.learn(&answer, sent);
         self.beside.heed(&answer_beside);
-        answer.iter().for_each(|claimed| self.positions.advance(claimed, sent.elapsed()));
         answer_beside.iter().for_each(|claimed| self.positions.advance_beside(claimed));
         // In the order in which the database noted them: it is the order in which they must start.
         let mut answers = [(answer, first), (answer_beside, rest)];
@@ -226,6 +220,15 @@ impl Claimer {
             limited: earlier.limited || later.limited,
             retry_at: [earlier.retry_at, later.retry_at].into_iter().flatten().min(),
         })
+    }
+
+    /// What the first of the claims of a round tells beside its jobs.
+    fn learn(&mut self, answer: &Result<Claimed, Error>, sent: Instant) {
+        self.link.heed(answer);
+        if let Ok(claimed) = answer {
+            self.positions.advance(claimed, sent.elapsed());
+            self.widen(claimed);
+        }
     }
 
     /// How many jobs could start at once.
@@ -246,7 +249,7 @@ impl Claimer {
             lease_id,
             new_lease_id: self.new_lease,
             lease_seconds: i32::from(config.lease_seconds),
-            window: i32::try_from(self.window).unwrap_or(i32::MAX),
+            window: self.wider().map(|window| i32::try_from(window).unwrap_or(i32::MAX)),
             quick: self.quick,
             cursor: self.positions.cursor(),
         }
@@ -314,10 +317,27 @@ impl Claimer {
         round
     }
 
+    /// The window to ask for: of a new lease, or where the one there is has less.
+    fn wider(&self) -> Option<usize> {
+        let has = self.lease.as_ref().map_or(0, |lease| lease.window());
+        (self.window > has).then_some(self.window)
+    }
+
+    /// Goes by the window that the claim gave the lease there is.
+    fn widen(&mut self, claimed: &Claimed) {
+        if let Some(window) = self.wider()
+            && let Some(lease) = self.lease.clone().filter(|lease| lease.id == claimed.lease_id)
+        {
+            lease.widen(window);
+            self.engine.buffer.settle(&lease, 0);
+            self.watch_window();
+        }
+    }
+
     /// Looks after a lease with a wide window, once it is held: what nobody holds needs no looking after.
     fn watch_window(&mut self) {
         self.watching.abort_all();
-        let wide = |lease: &&Arc<Lease>| lease.window > self.engine.config.tight_window();
+        let wide = |lease: &&Arc<Lease>| lease.window() > self.engine.config.tight_window();
         if let Some(lease) = self.lease.as_ref().filter(wide).filter(|_| self.budget.is_none()) {
             self.watching.spawn(watch(self.engine.clone(), lease.clone()));
         }
@@ -341,7 +361,7 @@ impl Claimer {
         None
     }
 
-    /// Takes the pace into account: the window of the next lease, and whether the one there is may take more jobs.
+    /// Takes the pace into account: the window of the next claim, and whether the lease there is may take more jobs.
     fn fit_window(&mut self) {
         let config = &self.engine.config;
         self.quick = self.engine.pace.is_quick(self.quick, Instant::now());
@@ -349,8 +369,10 @@ impl Claimer {
         match &self.lease {
             Some(lease) if lease.is_retiring() => {}
             // What a budget has counted is not given back: others would have to be claimed in its place.
-            Some(lease) if lease.window > self.window && self.budget.is_none() => narrow(&self.engine, lease),
-            Some(lease) if lease.window != self.window => {
+            Some(lease) if lease.window() > self.window && self.budget.is_none() => {
+                narrow(&self.engine, lease)
+            }
+            Some(lease) if lease.window() > self.window => {
                 lease.retire();
                 self.engine.report_now.notify_one();
             }

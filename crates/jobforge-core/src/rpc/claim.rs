@@ -56,8 +56,9 @@ pub struct ClaimRequest<'a> {
     pub new_lease_id: Option<Uuid>,
     /// How long a new lease lives without a beat.
     pub lease_seconds: i32,
-    /// How many jobs of the lease may run at once: the rest of a dead worker's buffer goes back free.
-    pub window: i32,
+    /// How many jobs of the lease may run at once: the rest of a dead worker's buffer goes back free. A living lease is widened to
+    /// it with the claim, and never made tighter. Without it a new lease has `limit`, and a living one keeps what it has.
+    pub window: Option<i32>,
     /// Whether they will be over at once: then they keep their places in the claim's order, which costs others a step over each
     /// and spares the database much of its work.
     pub quick: bool,
@@ -159,7 +160,7 @@ pub async fn rehearse_claim<C: GenericClient>(
         lease_id: None,
         new_lease_id: None,
         lease_seconds: 1,
-        window: 1,
+        window: Some(1),
         quick: false,
         cursor: &Cursor::of_rehearsal(queues.first().map_or("", String::as_str)),
     };

@@ -126,7 +126,7 @@ async fn a_claim_has_bounds() {
         (ClaimRequest { queues: &[], ..sound }, Code::InvalidArgument, "queues_out_of_range"),
         (ClaimRequest { types: &many, ..sound }, Code::InvalidArgument, "types_out_of_range"),
         (ClaimRequest { lease_seconds: 3601, ..sound }, Code::InvalidArgument, "lease_out_of_range"),
-        (ClaimRequest { window: 0, ..sound }, Code::InvalidArgument, "window_out_of_range"),
+        (ClaimRequest { window: Some(0), ..sound }, Code::InvalidArgument, "window_out_of_range"),
         (ClaimRequest { worker_id: "nobody", ..sound }, Code::NotFound, "worker_unknown"),
         (ClaimRequest { lease_id: Some(Uuid::nil()), ..sound }, Code::LeaseLost, "lease_lost"),
     ];

@@ -64,7 +64,7 @@ pub(crate) fn request<'a>(
         lease_id: None,
         new_lease_id: None,
         lease_seconds: 30,
-        window: limit,
+        window: Some(limit),
         quick: false,
         cursor,
     }

@@ -37,7 +37,7 @@ async fn jobs_of_a_lost_worker_come_back_when_its_lease_runs_out() {
         lease_id: None,
         new_lease_id: None,
         lease_seconds: 1,
-        window: 1,
+        window: Some(1),
         quick: false,
         cursor: &Cursor::default(),
     };

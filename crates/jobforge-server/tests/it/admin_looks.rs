@@ -65,7 +65,7 @@ async fn what_was_forgotten_what_starves_and_what_is_stuck_is_told() {
         lease_id: None,
         new_lease_id: None,
         lease_seconds: 30,
-        window: 2,
+        window: Some(2),
         quick: false,
         cursor: &Cursor::default(),
     };

@@ -66,7 +66,7 @@ impl Cast {
             lease_id: None,
             new_lease_id: None,
             lease_seconds: 600,
-            window: 1000,
+            window: Some(1000),
             quick: false,
             cursor: &Cursor::default(),
         };

@@ -80,7 +80,7 @@ async fn one_runs_one_waits(db: &TestDb) {
         lease_id: None,
         new_lease_id: None,
         lease_seconds: 30,
-        window: 1,
+        window: Some(1),
         quick: false,
         cursor: &cursor,
     };

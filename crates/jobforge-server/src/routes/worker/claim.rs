@@ -44,7 +44,8 @@ pub(crate) struct ClaimBody {
     #[serde(default = "half_a_minute")]
     #[schema(default = 30, minimum = 1, maximum = 3600)]
     lease_seconds: i32,
-    /// How many jobs of a new lease are started and not reported at a time; `limit` if it is left out.
+    /// How many jobs of the lease are started and not reported at a time. For a new one `limit` if it is left out; a living one is
+    /// widened to it, never made tighter.
     #[schema(minimum = 1, maximum = 100_000)]
     window: Option<i32>,
     /// Of work under a limit take no more than this; `limit` if it is left out.
@@ -164,7 +165,7 @@ impl ClaimBody {
             lease_id: self.lease_id,
             new_lease_id: self.new_lease_id,
             lease_seconds: self.lease_seconds,
-            window: self.window.unwrap_or(self.limit),
+            window: self.window,
             cursor: cursor.unwrap_or_default(),
             wait: Duration::from_secs(self.wait_seconds),
         })

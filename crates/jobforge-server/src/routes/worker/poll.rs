@@ -36,7 +36,7 @@ pub(crate) struct Ask {
     pub(crate) lease_id: Option<Uuid>,
     pub(crate) new_lease_id: Option<Uuid>,
     pub(crate) lease_seconds: i32,
-    pub(crate) window: i32,
+    pub(crate) window: Option<i32>,
     pub(crate) cursor: Cursor,
     /// How long to wait for work.
     pub(crate) wait: Duration,

@@ -42,6 +42,13 @@ impl Run {
             seconds: [10, 20, 40][self.dice.below(3)],
             onto: lease.and_then(|id| self.machine.lease(track, id).cloned()),
         };
+        // A wider window is written to the lease, as a beat is.
+        let widened = asked.onto.clone().filter(|lease| lease.window < asked.window);
+        if let (Some(id), Some(_)) = (lease, &widened)
+            && self.machine.is_taken(track, &Lock::LeaseBeat(id))
+        {
+            return Ok(Step::Skipped);
+        }
         let (limit, window) =
             (i32::try_from(asked.limit).expect("few"), i32::try_from(asked.window).expect("few"));
         let seconds = i32::try_from(asked.seconds).expect("few");
@@ -62,6 +69,10 @@ impl Run {
             self.machine.lock(track, Lock::LeaseShare(id));
         }
         let rows = answer?;
+        if let (Some(id), Some(old)) = (lease, widened) {
+            self.machine.lock(track, Lock::LeaseBeat(id));
+            self.machine.change(track).leases.insert(id, Some(Lease { window: asked.window, ..old }));
+        }
         self.promote(track);
         let (_, rows) = rows.split_last().ok_or("a claim without a last row")?;
         self.check_claim(track, &asked, rows)?;

@@ -1,7 +1,10 @@
 //! A killer job convicts only itself; what a dead worker had not started goes back free.
 
-use super::stage::{Stage, ids, rival_claim};
-use crate::schema::calls::{complete, complete_many, fail, release_all};
+use tokio_postgres::Error;
+use uuid::Uuid;
+
+use super::stage::{Stage, ids, refusal, rival_claim};
+use crate::schema::calls::{ClaimOptions, claim_with, complete, complete_many, fail, release_all};
 
 #[tokio::test]
 async fn a_lost_lease_counts_a_death_for_its_window_and_gives_the_rest_back_free() {
@@ -23,6 +26,43 @@ async fn a_lost_lease_counts_a_death_for_its_window_and_gives_the_rest_back_free
         assert_eq!((seen.told().as_str(), seen.ready), ("queued 1/0/0", true));
     }
     assert_eq!(stage.see(jobs[4]).await.run_at, before.run_at, "a free job keeps its place");
+}
+
+/// Worker `w1` claims onto a lease it has.
+async fn claim_onto(stage: &Stage, lease: Uuid, window: Option<i32>) -> Result<Vec<Uuid>, Error> {
+    let options = ClaimOptions { lease_id: Some(lease), window, ..ClaimOptions::default() };
+    claim_with(stage.worker.client(), "w1", 9, options).await.map(|claimed| ids(&claimed.jobs))
+}
+
+#[tokio::test]
+async fn a_claim_widens_the_window_of_its_lease_and_none_makes_it_tighter() {
+    let stage = Stage::set().await;
+    let first = stage.jobs(2).await;
+    let lease = stage.claim_in(2, 1).await[0].lease_id;
+    for (more, window, has) in
+        [(0, Some(2), 2), (1, Some(3), 3), (1, Some(1), 3), (1, None, 3), (2, Some(4), 4)]
+    {
+        let jobs = if more == 0 { vec![] } else { stage.jobs(more).await };
+        assert_eq!(claim_onto(&stage, lease, window).await.unwrap(), jobs);
+        let told = stage.count("select sum(window_size)::bigint from jobforge.leases").await;
+        assert_eq!(told, has, "after {window:?} for {more}");
+    }
+    stage.pass(31.0).await;
+    assert_eq!(stage.reap().await, (1, 3, 4));
+    assert_eq!(stage.told(first[1]).await, "queued 1/0/1", "it may have started since the window is wider");
+}
+
+#[tokio::test]
+async fn a_lease_is_not_widened_beyond_measure_nor_that_of_a_suspect() {
+    let stage = Stage::set().await;
+    let absurd = claim_onto(&stage, stage.running().await.lease_id, Some(100_001)).await;
+    assert_eq!(refusal(absurd), "JF001 window_out_of_range");
+    stage.job().await;
+    stage.meddle("update jobforge.jobs set deaths = 2, fence = 2 where lease_id is null", &[]).await;
+    let held = stage.claim(1).await;
+    assert!(held[0].solo);
+    let wider = claim_onto(&stage, held[0].lease_id, Some(2)).await;
+    assert_eq!(refusal(wider), "JF001 window_out_of_range");
 }
 
 #[tokio::test]
