@@ -14,6 +14,7 @@ use crate::engine::{Engine, Finished};
 use crate::executor::Ending;
 use crate::job::{Job, Lease};
 use crate::journal::End;
+use crate::lanes::Lane;
 use crate::link::{told, within};
 use crate::stats::Counters;
 
@@ -56,6 +57,8 @@ pub(crate) struct Settled {
 pub(crate) struct Call<'a> {
     pub(crate) client: &'a Client,
     pub(crate) patience: Duration,
+    /// How long to wait for somebody else's lock, if not as long as for the answer.
+    pub(crate) locked: Option<Duration>,
     pub(crate) engine: &'a Engine,
 }
 
@@ -122,7 +125,13 @@ impl Bundle {
         self.send_releases(call).await
     }
 
-    async fn send_completions(&mut self, call: Call<'_>) -> Result<(), Error> {
+    /// Where the first of its completions was claimed, if it has so many of them.
+    pub(crate) fn lane(&self, at_least: usize) -> Option<Lane> {
+        let jobs = &self.completions.jobs;
+        jobs.first().filter(|_| jobs.len() >= at_least).map(|entry| entry.job.lane)
+    }
+
+    pub(crate) async fn send_completions(&mut self, call: Call<'_>) -> Result<(), Error> {
         let Batch { jobs, rows } = &mut self.completions;
         let answer = match call.complete(&self.lease, rows).await {
             // One row may have spoiled the group: each is sent alone.
@@ -251,7 +260,15 @@ impl Call<'_> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        within(self.patience, "complete_jobs", rpc::complete_jobs(self.client, lease.id, rows)).await
+        match self.locked {
+            None => {
+                within(self.patience, "complete_jobs", rpc::complete_jobs(self.client, lease.id, rows)).await
+            }
+            Some(wait) => {
+                let call = rpc::complete_unlocked(self.client, lease.id, rows, wait);
+                within(self.patience, "complete_jobs", call).await
+            }
+        }
     }
 
     async fn complete_each(

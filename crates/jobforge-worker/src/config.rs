@@ -106,10 +106,10 @@ impl fmt::Debug for WorkerConfig {
 
 impl WorkerConfig {
     /// The most jobs that may have started without having been durably reported, while jobs are quick: those
-    /// running, and two groups on their way to the database or gathering. The lease stores it, the buffer
+    /// running, and four groups on their way to the database or gathering. The lease stores it, the buffer
     /// keeps to it.
     pub fn window(&self) -> usize {
-        self.slots + 2 * self.report_group
+        self.slots + 4 * self.report_group
     }
 
     /// The same while jobs are slow or not known yet: those running and as many on their way to the database.

@@ -17,6 +17,7 @@ use crate::handler::Registry;
 use crate::holdings::Holdings;
 use crate::job::{Job, Life};
 use crate::journal::Journal;
+use crate::lanes::Lanes;
 use crate::notes::{NoteInbox, Notes};
 use crate::pace::Pace;
 use crate::redact::Secrets;
@@ -30,6 +31,7 @@ pub(crate) struct Engine {
     pub(crate) registry: Registry,
     pub(crate) registration: Registration,
     pub(crate) holdings: Holdings,
+    pub(crate) lanes: Lanes,
     pub(crate) buffer: Buffer,
     pub(crate) pace: Pace,
     pub(crate) counters: Counters,
@@ -90,6 +92,7 @@ impl Engine {
             journal: Journal::new(registration.worker_id.clone()),
             registration,
             holdings: Holdings::default(),
+            lanes: Lanes::default(),
             buffer: Buffer::new(),
             pace: Pace::new(config.slots),
             counters: Counters::default(),

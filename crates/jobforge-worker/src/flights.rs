@@ -1,5 +1,6 @@
-//! Large groups of outcomes on their way to the database, two at a time: while one waits for its commit to be durable, the
-//! other is written, and slots fill the next.
+//! Large groups of outcomes on their way to the database, several at a time: while one waits for its commit to be durable,
+//! another is written, and slots fill the next. Where claims lend their connections (`lanes.rs`), groups go the way that their
+//! jobs came.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -9,10 +10,14 @@ use tokio::task::JoinSet;
 
 use crate::bundle::{Bundle, Call};
 use crate::engine::Engine;
-use crate::link::Link;
+use crate::lanes::LOCKED;
+use crate::link::{Link, told};
 
-/// How many groups may be under way.
+/// How many groups may be under way on connections of the reporter's own.
 const MOST: usize = 2;
+
+/// How many may be where they wait in line on the claims' connections.
+const MOST_LENT: usize = 4;
 
 /// The reporter's connections, and the groups that are under way on them.
 pub(crate) struct Flights {
@@ -39,7 +44,7 @@ impl Flights {
 
     /// Whether one more group can go.
     pub(crate) fn has_room(&self) -> bool {
-        self.under_way.len() < MOST
+        self.under_way.len() < if self.engine.lanes.are_lent() { MOST_LENT } else { MOST }
     }
 
     /// A connection for what is told and waited for.
@@ -71,13 +76,33 @@ impl Flights {
 
 async fn fly(engine: Arc<Engine>, mut link: Link, mut bundle: Bundle) -> (Link, Landed) {
     engine.config.faults.hit("report").await;
+    send_lent(&engine, &mut bundle).await;
+    if bundle.is_empty() {
+        return (link, Landed { bundle, answer: Ok(()) });
+    }
     let answer = match link.client().await {
         Ok(client) => {
-            let call = Call { client: &client, patience: engine.config.call_timeout, engine: &engine };
-            bundle.send(call).await
+            let patience = engine.config.call_timeout;
+            bundle.send(Call { client: &client, patience, locked: None, engine: &engine }).await
         }
         Err(error) => Err(error),
     };
     link.heed(&answer);
     (link, Landed { bundle, answer })
+}
+
+/// Sends the completions of a large group on the connection of their claim, if that is lent. What is not told then is told on
+/// one of the reporter's own: a repeated report does no harm.
+async fn send_lent(engine: &Engine, bundle: &mut Bundle) {
+    let Some(lane) = bundle.lane(engine.config.report_group.div_ceil(2)) else { return };
+    let Some(client) = engine.lanes.of(lane) else { return };
+    let call = Call { client: &client, patience: engine.config.call_timeout, locked: Some(LOCKED), engine };
+    if let Err(error) = bundle.send_completions(call).await {
+        tracing::debug!(
+            worker_id = engine.worker_id(),
+            error = told(&error),
+            "a lent connection is given back"
+        );
+        engine.lanes.lend(lane, None);
+    }
 }

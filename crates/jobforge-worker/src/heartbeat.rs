@@ -97,12 +97,8 @@ fn take_in(engine: &Engine, list: &BeatList, beat: &Beat, sent: Instant) {
         list.lease.set_life(Life::Live);
         engine.report_now.notify_one();
     }
-    let stops = [(&beat.canceled, Stop::Canceled), (&beat.lost, Stop::Lost)];
-    for (jobs, why) in stops {
-        for job in jobs.iter().filter_map(|job| engine.holdings.find(list.lease.id, job.tenant_id, job.id)) {
-            job.stop(why);
-        }
-    }
+    engine.holdings.stop(&list.lease, &beat.canceled, Stop::Canceled);
+    engine.holdings.stop(&list.lease, &beat.lost, Stop::Lost);
 }
 
 /// Stops the handlers of a lease whose end comes near without a confirmed beat.

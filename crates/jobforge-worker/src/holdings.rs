@@ -2,7 +2,7 @@
 //!
 //! Locked once per claim, per group of reports and per beat, never per job.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -118,12 +118,17 @@ impl Holdings {
         }
     }
 
-    /// The job of a lease, if it is still held.
-    pub(crate) fn find(&self, lease: Uuid, tenant_id: Uuid, id: Uuid) -> Option<Arc<Job>> {
-        let leases = self.lock();
-        let held = leases.iter().find(|held| held.lease.id == lease)?;
-        let is_it = |job: &&Arc<Job>| job.claimed.job.id == id && job.claimed.job.tenant_id == tenant_id;
-        held.jobs.iter().find(is_it).filter(|job| !job.is_settled()).cloned()
+    /// Stops those of a lease's jobs that are not settled. In one walk: of thousands that a beat names most were reported
+    /// while it was under way.
+    pub(crate) fn stop(&self, lease: &Lease, jobs: &[JobRef], why: Stop) {
+        let named: HashSet<&JobRef> = jobs.iter().collect();
+        if named.is_empty() {
+            return;
+        }
+        for held in self.lock().iter().filter(|held| held.lease.id == lease.id) {
+            let live = held.jobs.iter().filter(|job| !job.is_settled());
+            live.filter(|job| named.contains(&job.claimed.job)).for_each(|job| job.stop(why));
+        }
     }
 
     /// Whether this is one of our leases.

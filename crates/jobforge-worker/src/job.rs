@@ -11,6 +11,7 @@ use jobforge_core::{ClaimedJob, JobRef, Payload};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::lanes::Lane;
 use crate::redact::{Redactor, Secrets, redact_result, redact_text};
 
 /// A claimed job on its way through the worker.
@@ -18,6 +19,8 @@ use crate::redact::{Redactor, Secrets, redact_result, redact_text};
 pub(crate) struct Job {
     pub(crate) claimed: ClaimedJob,
     pub(crate) lease: Arc<Lease>,
+    /// Where it was claimed.
+    pub(crate) lane: Lane,
     /// The payload, if the row only says where it is.
     content: OnceLock<Payload>,
     settled: AtomicBool,
@@ -52,10 +55,11 @@ pub(crate) enum Stop {
 }
 
 impl Job {
-    pub(crate) fn new(claimed: ClaimedJob, lease: Arc<Lease>) -> Job {
+    pub(crate) fn new(claimed: ClaimedJob, lease: Arc<Lease>, lane: Lane) -> Job {
         Job {
             claimed,
             lease,
+            lane,
             content: OnceLock::new(),
             settled: AtomicBool::new(false),
             repeated: AtomicBool::new(false),

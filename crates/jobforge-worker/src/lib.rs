@@ -44,9 +44,9 @@ mod heartbeat;
 mod holdings;
 mod job;
 mod journal;
+mod lanes;
 mod link;
 mod listener;
-mod narrow;
 mod notes;
 mod outcome;
 mod pace;
@@ -61,6 +61,7 @@ mod sleep;
 mod stats;
 mod supervise;
 pub mod testing;
+mod window;
 mod worker;
 
 #[cfg(feature = "amqp")]

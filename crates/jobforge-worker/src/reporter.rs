@@ -211,7 +211,7 @@ impl Reporter {
 
     async fn tell_on(&mut self, client: &Client) -> Result<(), Error> {
         let patience = self.engine.config.call_timeout;
-        let call = Call { client, patience, engine: &self.engine };
+        let call = Call { client, patience, locked: None, engine: &self.engine };
         let mut cut_off = Ok(());
         for mut said in std::mem::take(&mut self.said) {
             let answer = said.send(client, patience).await;

@@ -10,12 +10,13 @@ use jobforge_core::connect::Backoff;
 use jobforge_core::{ClaimRequest, Claimed, ClaimedJob, Code, Cursor, Error, rpc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_postgres::Client;
 
 use crate::beside::Beside;
 use crate::engine::{Engine, Phase};
 use crate::job::{Job, Lease, Life};
+use crate::lanes::{Lane, SHORT};
 use crate::link::{Link, told, within};
-use crate::narrow::{narrow, watch};
 use crate::positions::Positions;
 use crate::readiness::Readiness;
 use crate::sleep::Sleep;
@@ -43,20 +44,20 @@ pub(crate) struct Claimer {
     pub(crate) sleep: Sleep,
     positions: Positions,
     /// Where new jobs go.
-    lease: Option<Arc<Lease>>,
+    pub(crate) lease: Option<Arc<Lease>>,
     /// The id of the lease that a claim under way may make.
     new_lease: Option<uuid::Uuid>,
     /// How many jobs of the next lease may have started without having been reported.
-    window: usize,
+    pub(crate) window: usize,
     /// Whether all jobs are so quick that claims need not take them out of the order.
-    quick: bool,
+    pub(crate) quick: bool,
     /// Looks after a lease with a wide window.
-    watching: JoinSet<()>,
+    pub(crate) watching: JoinSet<()>,
     /// The connection on which the worker registered.
     registered_on: u64,
     pub(crate) readiness: Readiness,
     /// How many jobs may still be claimed, where that is limited.
-    budget: Option<usize>,
+    pub(crate) budget: Option<usize>,
     full_claims: u32,
     stuck: bool,
     /// Jobs claimed since the last beat that was asked for here.
@@ -197,7 +198,8 @@ impl Claimer {
         let Some(other) = other else {
             let answer = call.await;
             self.learn(&answer, sent);
-            return self.heed(answer, first, sent);
+            self.lend(Lane::First, &client, sent);
+            return self.heed(answer, first, (sent, Lane::First));
         };
         let rest = limit - first;
         let cursor = self.positions.cursor().beside();
@@ -207,11 +209,13 @@ impl Claimer {
         let (answer, answer_beside) = join(call, call_beside).await;
         self.learn(&answer, sent);
         self.beside.heed(&answer_beside);
+        self.lend(Lane::First, &client, sent);
+        self.lend(Lane::Beside, &other, sent);
         answer_beside.iter().for_each(|claimed| self.positions.advance_beside(claimed));
         // In the order in which the database noted them: it is the order in which they must start.
-        let mut answers = [(answer, first), (answer_beside, rest)];
-        answers.sort_by_key(|(answer, _)| number(answer));
-        let [earlier, later] = answers.map(|(answer, asked)| self.heed(answer, asked, sent));
+        let mut answers = [(answer, first, Lane::First), (answer_beside, rest, Lane::Beside)];
+        answers.sort_by_key(|(answer, _, _)| number(answer));
+        let [earlier, later] = answers.map(|(answer, asked, lane)| self.heed(answer, asked, (sent, lane)));
         let (earlier, later) = (earlier?, later?);
         Ok(Round {
             jobs: earlier.jobs + later.jobs,
@@ -229,6 +233,12 @@ impl Claimer {
             self.positions.advance(claimed, sent.elapsed());
             self.widen(claimed);
         }
+    }
+
+    /// Lends a claim's connection to the reports of quick jobs, unless they would wait behind long claims.
+    fn lend(&self, lane: Lane, client: &Arc<Client>, sent: Instant) {
+        let lent = self.quick && sent.elapsed() < SHORT;
+        self.engine.lanes.lend(lane, lent.then_some(client));
     }
 
     /// How many jobs could start at once.
@@ -255,18 +265,24 @@ impl Claimer {
         }
     }
 
-    fn heed(&mut self, answer: Result<Claimed, Error>, asked: usize, sent: Instant) -> Result<Round, Error> {
+    /// Takes a claim's answer in, given when and where the claim was sent.
+    fn heed(
+        &mut self,
+        answer: Result<Claimed, Error>,
+        asked: usize,
+        sent: (Instant, Lane),
+    ) -> Result<Round, Error> {
         match answer {
             Ok(claimed) => Ok(self.adopt(claimed, asked, sent)),
             Err(error) => {
-                self.doubt(&error, sent);
+                self.doubt(&error, sent.0);
                 Err(error)
             }
         }
     }
 
     /// Takes a claim's jobs in: first to where the beats find them, then to where the slots do.
-    fn adopt(&mut self, claimed: Claimed, asked: usize, sent: Instant) -> Round {
+    fn adopt(&mut self, claimed: Claimed, asked: usize, (sent, lane): (Instant, Lane)) -> Round {
         let jobs = claimed.jobs.len();
         let round = Round {
             jobs,
@@ -291,7 +307,7 @@ impl Claimer {
             .jobs
             .into_iter()
             .map(|job| (on(&job), job))
-            .map(|(lease, job)| Arc::new(Job::new(job, lease)))
+            .map(|(lease, job)| Arc::new(Job::new(job, lease, lane)))
             .collect();
         let holdings = &self.engine.holdings;
         let is_new = self.lease.as_ref().is_some_and(|lease| !holdings.knows(lease.id));
@@ -317,32 +333,6 @@ impl Claimer {
         round
     }
 
-    /// The window to ask for: of a new lease, or where the one there is has less.
-    fn wider(&self) -> Option<usize> {
-        let has = self.lease.as_ref().map_or(0, |lease| lease.window());
-        (self.window > has).then_some(self.window)
-    }
-
-    /// Goes by the window that the claim gave the lease there is.
-    fn widen(&mut self, claimed: &Claimed) {
-        if let Some(window) = self.wider()
-            && let Some(lease) = self.lease.clone().filter(|lease| lease.id == claimed.lease_id)
-        {
-            lease.widen(window);
-            self.engine.buffer.settle(&lease, 0);
-            self.watch_window();
-        }
-    }
-
-    /// Looks after a lease with a wide window, once it is held: what nobody holds needs no looking after.
-    fn watch_window(&mut self) {
-        self.watching.abort_all();
-        let wide = |lease: &&Arc<Lease>| lease.window() > self.engine.config.tight_window();
-        if let Some(lease) = self.lease.as_ref().filter(wide).filter(|_| self.budget.is_none()) {
-            self.watching.spawn(watch(self.engine.clone(), lease.clone()));
-        }
-    }
-
     /// The lease to put new jobs on, if it has enough life before it. One without jobs is not renewed: it is
     /// left to end, and the database makes a new one.
     fn usable_lease(&mut self) -> Option<uuid::Uuid> {
@@ -359,25 +349,6 @@ impl Claimer {
         }
         self.lease = None;
         None
-    }
-
-    /// Takes the pace into account: the window of the next claim, and whether the lease there is may take more jobs.
-    fn fit_window(&mut self) {
-        let config = &self.engine.config;
-        self.quick = self.engine.pace.is_quick(self.quick, Instant::now());
-        self.window = if self.quick { config.window() } else { config.tight_window() };
-        match &self.lease {
-            Some(lease) if lease.is_retiring() => {}
-            // What a budget has counted is not given back: others would have to be claimed in its place.
-            Some(lease) if lease.window() > self.window && self.budget.is_none() => {
-                narrow(&self.engine, lease)
-            }
-            Some(lease) if lease.window() > self.window => {
-                lease.retire();
-                self.engine.report_now.notify_one();
-            }
-            _ => {}
-        }
     }
 
     /// What a claim's error means for the lease. Without an answer there may be jobs on it that this worker

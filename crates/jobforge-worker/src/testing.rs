@@ -17,6 +17,7 @@ use crate::executor::{Ending, execute};
 use crate::handler::{Handler, Registry};
 use crate::job::{Job, Lease, Stop};
 use crate::journal::Ended;
+use crate::lanes::Lane;
 use crate::notes::{Note, NoteInbox};
 use crate::outcome::Outcome;
 use crate::stats::Stats;
@@ -145,7 +146,7 @@ impl Trial {
         let (engine, Inboxes { mut notes, .. }) = Engine::new(WorkerConfig::default(), registry);
         let engine = Arc::new(engine);
         let lease = Arc::new(Lease::new(self.claimed.lease_id, 1, std::time::Instant::now()));
-        let job = Arc::new(Job::new(self.claimed, lease));
+        let job = Arc::new(Job::new(self.claimed, lease, Lane::First));
         let mut said = Said::default();
         let ending = {
             let work = execute(&engine, &job, std::time::Instant::now());

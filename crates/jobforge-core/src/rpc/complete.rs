@@ -1,13 +1,30 @@
 //! Complete: jobs that ended well, a batch or one in a caller's own transaction.
 
+use std::time::Duration;
+
 use tokio_postgres::GenericClient;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::job::{JobColumns, JobRef, Locator, Payload, Verdict};
 use super::payload::{self, MAX_RESULT};
 use super::wire::{Columns, Json};
 use crate::error::{Code, Error};
+
+/// Nearly always all are done: then the answer is their number.
+const COMPLETE: &str =
+    "select count(*) filter (where d.verdict = 'done'), array_agg(d.at) filter (where d.verdict <> 'done'),
+       array_agg(d.verdict) filter (where d.verdict <> 'done')
+     from jobforge.complete_jobs(p_lease_id => $1, p_tenant_ids => $2, p_job_ids => $3, p_fences => $4,
+       p_results => $5, p_locators => $6) as d";
+
+/// The lock's time is set before the call, because the call needs it, and for this transaction.
+const COMPLETE_UNLOCKED: &str =
+    "select count(*) filter (where d.verdict = 'done'), array_agg(d.at) filter (where d.verdict <> 'done'),
+       array_agg(d.verdict) filter (where d.verdict <> 'done')
+     from (select set_config('lock_timeout', $7, true) as waits) as s
+     cross join lateral jobforge.complete_jobs(p_lease_id => case when s.waits is not null then $1 end,
+       p_tenant_ids => $2, p_job_ids => $3, p_fences => $4, p_results => $5, p_locators => $6) as d";
 
 /// A job that ended well.
 #[derive(Clone, Debug)]
@@ -27,11 +44,31 @@ pub async fn complete_jobs<C: GenericClient>(
     lease: Uuid,
     completions: &[Completion],
 ) -> Result<Vec<Verdict>, Error> {
+    complete_sound(c, lease, completions, None).await
+}
+
+/// The same, but where somebody else holds one of the jobs locked for longer than this, it is an error that says so
+/// (`55P03`), and nothing is done: for connections on which others wait.
+pub async fn complete_unlocked<C: GenericClient>(
+    c: &C,
+    lease: Uuid,
+    completions: &[Completion],
+    wait: Duration,
+) -> Result<Vec<Verdict>, Error> {
+    complete_sound(c, lease, completions, Some(wait)).await
+}
+
+async fn complete_sound<C: GenericClient>(
+    c: &C,
+    lease: Uuid,
+    completions: &[Completion],
+    wait: Option<Duration>,
+) -> Result<Vec<Verdict>, Error> {
     let is_sound = |completion: &Completion| {
         completion.result.as_ref().is_none_or(|result| payload::problem(result.get(), MAX_RESULT).is_none())
     };
     let sound: Vec<&Completion> = completions.iter().filter(|completion| is_sound(completion)).collect();
-    let verdicts = call_batch(c, lease, &sound).await?;
+    let verdicts = call_batch(c, lease, &sound, wait).await?;
     if sound.len() == completions.len() {
         return Ok(verdicts);
     }
@@ -81,6 +118,7 @@ async fn call_batch<C: GenericClient>(
     c: &C,
     lease: Uuid,
     completions: &[&Completion],
+    wait: Option<Duration>,
 ) -> Result<Vec<Verdict>, Error> {
     const OPERATION: &str = "complete_jobs";
     if completions.is_empty() {
@@ -96,24 +134,19 @@ async fn call_batch<C: GenericClient>(
     let results = results.iter().any(Option::is_some).then_some(results);
     // All or none: a row without a place would only be found by a second look over the whole batch.
     let locators: Option<Vec<Locator>> = completions.iter().map(|completion| completion.locator).collect();
-    // Nearly always all are done: then the answer is their number.
-    let row = c
-        .query_typed_one(
-            "select count(*) filter (where d.verdict = 'done'), array_agg(d.at) filter (where d.verdict <> 'done'),
-               array_agg(d.verdict) filter (where d.verdict <> 'done')
-             from jobforge.complete_jobs(p_lease_id => $1, p_tenant_ids => $2, p_job_ids => $3, p_fences => $4,
-               p_results => $5, p_locators => $6) as d",
-            &[
-                (&lease, Type::UUID),
-                (&jobs.tenant_ids, Type::UUID_ARRAY),
-                (&jobs.ids, Type::UUID_ARRAY),
-                (&jobs.fences, Type::INT4_ARRAY),
-                (&results, Type::JSONB_ARRAY),
-                (&locators, Type::TID_ARRAY),
-            ],
-        )
-        .await
-        .map_err(|error| Error::call(OPERATION, error))?;
+    let wait = wait.map(|wait| format!("{}ms", wait.as_millis()));
+    let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> = vec![
+        (&lease, Type::UUID),
+        (&jobs.tenant_ids, Type::UUID_ARRAY),
+        (&jobs.ids, Type::UUID_ARRAY),
+        (&jobs.fences, Type::INT4_ARRAY),
+        (&results, Type::JSONB_ARRAY),
+        (&locators, Type::TID_ARRAY),
+    ];
+    parameters.extend(wait.iter().map(|wait| (wait as &(dyn ToSql + Sync), Type::TEXT)));
+    let statement = if wait.is_some() { COMPLETE_UNLOCKED } else { COMPLETE };
+    let row =
+        c.query_typed_one(statement, &parameters).await.map_err(|error| Error::call(OPERATION, error))?;
     let mut columns = Columns::of(OPERATION, &row);
     let done: i64 = columns.take()?;
     let others: Option<Vec<i32>> = columns.take()?;

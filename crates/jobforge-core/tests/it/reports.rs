@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use jobforge_core::rpc::{
-    append_log, cancel_job, complete_job, complete_jobs, fail_job, fail_jobs, get_job, heartbeat,
-    list_attempts, release_jobs, report_exit, report_progress, snooze_job,
+    append_log, cancel_job, complete_job, complete_jobs, complete_unlocked, fail_job, fail_jobs, get_job,
+    heartbeat, list_attempts, release_jobs, report_exit, report_progress, snooze_job,
 };
 use jobforge_core::{
-    AttemptEnd, ClaimedJob, Class, Code, Completion, Failure, JobRef, Level, LogLine, ProgramExit, Verdict,
+    AttemptEnd, ClaimedJob, Class, Code, Completion, Error, Failure, JobRef, Level, LogLine, ProgramExit,
+    Verdict,
 };
 use jobforge_testkit::TENANT_A;
+use tokio_postgres::error::SqlState;
 
 use crate::story::{Story, failure, json, noop, refused, unknown_job};
 
@@ -50,6 +52,27 @@ async fn a_row_that_moved_since_its_claim_is_still_completed() {
     let verdicts = complete_jobs(&story.worker, moved.lease_id, &[completion(&moved)]).await.unwrap();
     assert_eq!(verdicts, [Verdict::Done]);
     assert_eq!(get_job(&story.app, TENANT_A, moved.job.id).await.unwrap().status, "succeeded");
+}
+
+#[tokio::test]
+async fn who_does_not_wait_for_a_lock_is_told_so_and_changes_nothing() {
+    let story = Story::begin().await;
+    let (free, held) = (story.running().await, story.running().await);
+    let holder = story.db.session().await;
+    holder.begin().await;
+    holder.run(&format!("select from jobforge.jobs where id = '{}' for update", held.job.id)).await;
+    let wait = Duration::from_millis(20);
+    let [free, held] = [free, held].map(|job| (job.lease_id, [completion(&job)]));
+    let refused = complete_unlocked(&story.worker, held.0, &held.1, wait).await.unwrap_err();
+    let Error::Database { source, .. } = &refused else { panic!("{refused:?}") };
+    assert_eq!(source.code().map(SqlState::code), Some("55P03"));
+    assert_eq!(get_job(&story.app, TENANT_A, held.1[0].job.id).await.unwrap().status, "running");
+    // The others are done, and what comes after it on this connection waits as ever.
+    assert_eq!(complete_unlocked(&story.worker, free.0, &free.1, wait).await.unwrap(), [Verdict::Done]);
+    let timeout = story.worker.query_one("show lock_timeout", &[]).await.unwrap();
+    assert_eq!(timeout.get::<_, &str>(0), "0");
+    holder.commit().await;
+    assert_eq!(complete_jobs(&story.worker, held.0, &held.1).await.unwrap(), [Verdict::Done]);
 }
 
 #[tokio::test]

@@ -142,7 +142,7 @@ async fn jobs_of_a_first_claim_whose_answer_is_lost_go_back_free() {
     worker.shutdown().await;
 }
 
-/// A worker with two groups of four under way, and what it ran. The window of its lease has room for no third.
+/// A worker with two groups of four under way, or more, and what it ran.
 async fn two_groups_under_way(
     story: &Story,
     config: WorkerConfig,
@@ -161,7 +161,7 @@ async fn two_groups_under_way(
         .await;
     points.pause("report");
     story.enqueue_numbers(200).await;
-    eventually("two groups are under way", async || (points.hits("report") == 2).then_some(())).await;
+    eventually("two groups are under way", async || (points.hits("report") >= 2).then_some(())).await;
     (worker, runs)
 }
 

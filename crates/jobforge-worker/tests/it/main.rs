@@ -8,6 +8,7 @@ mod broker_probe;
 mod calls;
 mod examples;
 mod faults;
+mod lanes;
 mod leases;
 mod limits;
 mod pooler;
