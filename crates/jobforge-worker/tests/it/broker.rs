@@ -1,8 +1,7 @@
 //! A worker with a RabbitMQ beside it: hints shorten the way to a job, and nothing depends on them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt;
 use jobforge_testkit::{Broker as Server, FaultProxy, Mode};
@@ -20,19 +19,27 @@ const NEVER: Duration = Duration::from_secs(3600);
 /// Messages that a worker must not stumble over.
 const MALFORMED: [&str; 6] = ["", "garbage", "[]", "{}", r#"{"job_id": 5}"#, r#"{"job_id": "five"}"#];
 
-/// Claims that were begun.
+/// When claims were about to be sent.
 #[derive(Clone, Default)]
-struct Claims(Arc<AtomicUsize>);
+struct Claims(Arc<Mutex<Vec<SystemTime>>>);
 
 impl Claims {
     fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
+        self.0.lock().unwrap().len()
+    }
+
+    /// When the last one was, in seconds since 1970.
+    fn last_at(&self) -> f64 {
+        let last = self.0.lock().unwrap().last().copied().unwrap_or(UNIX_EPOCH);
+        last.duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
     }
 
     fn faults(&self) -> Faults {
         let claims = self.0.clone();
         Faults::at_points(Arc::new(move |point| {
-            claims.fetch_add(usize::from(point == "claim"), Ordering::SeqCst);
+            if point == "claim" {
+                claims.lock().unwrap().push(SystemTime::now());
+            }
             async {}.boxed()
         }))
     }
@@ -68,9 +75,13 @@ async fn serial_a_hint_alone_makes_a_deaf_worker_look() {
     let worker = story.work(config, echo).await;
     // One claim at the start, one when the broker was found: hints before that went by unheard.
     eventually("the worker has nothing to do", async || {
-        let sql = "select count(*) from pg_stat_activity where datname = current_database()
-                   and state = 'idle' and query like '%jobforge.claim_jobs%'";
-        (claims.count() == 2 && story.count(sql).await == 1).then_some(())
+        // The last of them is over: the session was idle before it, too.
+        let sql = format!(
+            "select count(*) from pg_stat_activity where datname = current_database() and state = 'idle'
+             and query like '%jobforge.claim_jobs%' and query_start >= to_timestamp({})",
+            claims.last_at()
+        );
+        (claims.count() == 2 && story.count(&sql).await == 1).then_some(())
     })
     .await;
     assert!(worker.broker_connected() && !worker.hears());
