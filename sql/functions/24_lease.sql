@@ -66,8 +66,9 @@ begin
   elsif p_window > 100000 or p_lease.solo then
     perform jobforge.refuse('JF001', 'window_out_of_range', 'p_window must be 1 to 100000, and 1 on the lease of a suspect');
   end if;
-  update jobforge.leases l set window_size = p_window where l.id = p_lease.id;
-  v_lease.window_size := p_window;
+  -- Another claim may have made it wider meanwhile.
+  update jobforge.leases l set window_size = greatest(l.window_size, p_window) where l.id = p_lease.id
+  returning l.window_size into v_lease.window_size;
   return v_lease;
 end
 $$;

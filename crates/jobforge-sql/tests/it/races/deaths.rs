@@ -4,6 +4,7 @@ use tokio_postgres::Error;
 use uuid::Uuid;
 
 use super::stage::{Stage, ids, refusal, rival_claim};
+use crate::schema::WORKER;
 use crate::schema::calls::{ClaimOptions, claim_with, complete, complete_many, fail, release_all};
 
 #[tokio::test]
@@ -50,6 +51,20 @@ async fn a_claim_widens_the_window_of_its_lease_and_none_makes_it_tighter() {
     stage.pass(31.0).await;
     assert_eq!(stage.reap().await, (1, 3, 4));
     assert_eq!(stage.told(first[1]).await, "queued 1/0/1", "it may have started since the window is wider");
+}
+
+#[tokio::test]
+async fn of_two_claims_at_once_the_wider_window_stays() {
+    let stage = Stage::set().await;
+    let lease = stage.running().await.lease_id;
+    stage.worker.begin().await;
+    claim_onto(&stage, lease, Some(5)).await.unwrap();
+    let second = stage.db.session_at(&stage.db.url_as(WORKER, None)).await;
+    let sql = "select id from jobforge.claim_jobs('w1', '{default}', '{test.noop}', 1, $1, p_window => 3)";
+    let second = second.spawn_blocked(sql, vec![Box::new(lease)]).await;
+    stage.worker.commit().await;
+    second.finish().await.1.unwrap();
+    assert_eq!(stage.count("select window_size::bigint from jobforge.leases").await, 5);
 }
 
 #[tokio::test]
