@@ -28,15 +28,15 @@ const TEST: &str = "jobforge_test";
 const TEST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Makes a session listen; what it hears, whoever drives its connection gets.
-pub async fn on(client: &Client, channel: &str) -> Result<(), Error> {
-    let sql = format!("listen \"{}\"", channel.replace('"', "\"\""));
+pub async fn on(client: &Client, channels: &[&str]) -> Result<(), Error> {
+    let quoted = channels.iter().map(|name| name.replace('"', "\"\""));
+    let sql: String = quoted.map(|name| format!("listen \"{name}\";")).collect();
     client.batch_execute(&sql).await.map_err(|error| Error::call(OPERATION, error))
 }
 
 /// Makes a session stop listening.
-pub async fn off(client: &Client, channel: &str) -> Result<(), Error> {
-    let sql = format!("unlisten \"{}\"", channel.replace('"', "\"\""));
-    client.batch_execute(&sql).await.map_err(|error| Error::call(OPERATION, error))
+pub async fn off(client: &Client) -> Result<(), Error> {
+    client.batch_execute("unlisten *").await.map_err(|error| Error::call(OPERATION, error))
 }
 
 /// What was heard.
@@ -59,11 +59,21 @@ impl Listener {
     /// see [`Listener::test`].
     pub async fn connect(url: &str, channels: &[&str]) -> Result<Listener, Error> {
         let (client, connection) = connect(url).await?;
-        let mut ear = Ear { connection: Some(connection), heard: VecDeque::new() };
-        let quoted = channels.iter().chain([&TEST]).map(|name| name.replace('"', "\"\""));
-        let sql: String = quoted.map(|name| format!("listen \"{name}\";")).collect();
-        ear.drive(client.batch_execute(&sql)).await.map_err(|error| Error::call(OPERATION, error))?;
-        Ok(Listener { client, ear })
+        let ear = Ear { connection: Some(connection), heard: VecDeque::new() };
+        let mut listener = Listener { client, ear };
+        listener.resume(channels).await?;
+        Ok(listener)
+    }
+
+    /// Listens to nothing for a while: Postgres wakes every session that listens for whatever is said in its database.
+    pub async fn rest(&mut self) -> Result<(), Error> {
+        self.ear.drive(off(&self.client)).await
+    }
+
+    /// Listens on these channels. What was said while it rested is lost.
+    pub async fn resume(&mut self, channels: &[&str]) -> Result<(), Error> {
+        let channels: Vec<&str> = channels.iter().copied().chain([TEST]).collect();
+        self.ear.drive(on(&self.client, &channels)).await
     }
 
     /// The next notification; an error when the connection is lost. Nothing is lost when the future is

@@ -166,8 +166,11 @@ impl Engine {
 #[derive(Debug, Default)]
 pub(crate) struct Ear {
     hears: AtomicBool,
-    /// The sleeping claimer hears for itself that there is work.
+    /// The sleeping claimer hears for itself that there is work, and once did so.
     claimer_hears: AtomicBool,
+    claimer_heard: AtomicBool,
+    /// The claimer hears no more.
+    pub(crate) alone: Notify,
     /// Claims begun.
     rounds: AtomicU64,
     last_tick: Mutex<Option<Instant>>,
@@ -192,7 +195,19 @@ impl Ear {
     }
 
     pub(crate) fn set_claimer_hears(&self, hears: bool) {
-        self.claimer_hears.store(hears, Ordering::Release);
+        if self.claimer_hears.swap(hears, Ordering::AcqRel) && !hears {
+            self.claimer_heard.store(false, Ordering::Release);
+            self.alone.notify_one();
+        }
+    }
+
+    /// Whether nobody else need listen: the claimer does, and what was said reached it before.
+    pub(crate) fn claimer_suffices(&self) -> bool {
+        self.claimer_hears() && self.claimer_heard.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_claimer_heard(&self) {
+        self.claimer_heard.store(true, Ordering::Release);
     }
 
     pub(crate) fn rounds(&self) -> u64 {

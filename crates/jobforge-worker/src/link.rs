@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobforge_core::connect::Connection;
-use jobforge_core::listen::WAKE;
 use jobforge_core::{Error, connect};
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client};
 
 use crate::config::WorkerConfig;
+use crate::engine::Engine;
+use crate::listener::heed;
 
 /// A connection and how to make it.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(crate) struct Link {
     open: Option<Open>,
     /// Connections made so far.
     made: u64,
-    /// There may be work, as this very connection heard. Only one that was told to listen hears.
-    woken: Arc<Notify>,
+    /// Who is told what is said on it, and of its end, where it may be told to listen.
+    listens_for: Option<Arc<Engine>>,
 }
 
 #[derive(Debug)]
@@ -42,8 +42,13 @@ impl Link {
             patience: config.call_timeout,
             open: None,
             made: 0,
-            woken: Arc::new(Notify::new()),
+            listens_for: None,
         }
+    }
+
+    /// One that may be told to listen.
+    pub(crate) fn listening(engine: &Arc<Engine>) -> Link {
+        Link { listens_for: Some(engine.clone()), ..Link::new(&engine.config) }
     }
 
     /// The client; connects if there is none.
@@ -53,7 +58,7 @@ impl Link {
         }
         self.open = None;
         let (client, connection) = within(self.patience, "connect", connect::connect(&self.url)).await?;
-        let driver = tokio::spawn(drive(connection, self.woken.clone()));
+        let driver = tokio::spawn(drive(connection, self.listens_for.clone()));
         let client = Arc::new(client);
         self.open = Some(Open { client: client.clone(), driver });
         self.made += 1;
@@ -73,11 +78,6 @@ impl Link {
     /// Whether this very connection is open.
     pub(crate) fn is_open(&self) -> bool {
         self.opened().is_some()
-    }
-
-    /// Says when a connection that listens was told of work.
-    pub(crate) fn woken(&self) -> Arc<Notify> {
-        self.woken.clone()
     }
 
     /// Throws this connection away, unless another has taken its place.
@@ -105,13 +105,17 @@ impl Drop for Open {
 }
 
 /// Moves a connection's bytes to its end, which the calls on it tell.
-async fn drive(mut connection: Connection, woken: Arc<Notify>) {
+async fn drive(mut connection: Connection, listens_for: Option<Arc<Engine>>) {
     while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-        if let AsyncMessage::Notification(said) = message
-            && said.channel() == WAKE
-        {
-            woken.notify_one();
+        if let (AsyncMessage::Notification(said), Some(engine)) = (message, &listens_for) {
+            engine.ear.note_claimer_heard();
+            heed(engine, said.channel(), said.payload());
         }
+    }
+    if let Some(engine) = listens_for {
+        // Whoever sleeps must learn that nobody will wake it this way.
+        engine.ear.set_claimer_hears(false);
+        engine.wake.notify_one();
     }
 }
 

@@ -2,14 +2,15 @@
 //! would be a good part of such a job's way, and so would the way from another connection's thread.
 //!
 //! Postgres wakes every session that listens for every notification of the database, and counts that as a transaction: a worker
-//! that has had nothing to do for some seconds leaves the listening to its heartbeat's thread.
+//! that has had nothing to do for some seconds leaves the listening to its heartbeat's thread. Until then that one rests
+//! (`listener.rs`).
 
 use std::time::Duration;
 
-use jobforge_core::listen::{self, WAKE};
-use jobforge_core::rpc;
+use jobforge_core::{listen, rpc};
 
 use crate::link::within;
+use crate::listener::CHANNELS;
 use crate::runner::Claimer;
 
 /// How long a sleeper that nobody wakes goes on listening.
@@ -54,7 +55,7 @@ impl Claimer {
             self.readiness.claim = answer.ok();
         }
         self.readiness.told_on = made;
-        let answer = within(patience, "listen", listen::on(&client, WAKE)).await;
+        let answer = within(patience, "listen", listen::on(&client, &CHANNELS)).await;
         self.link.heed(&answer);
         if answer.is_ok() {
             self.readiness.listens_on = made;
@@ -80,7 +81,7 @@ impl Claimer {
         self.readiness.listens_on = 0;
         self.engine.ear.set_claimer_hears(false);
         let Ok(client) = self.link.client().await else { return };
-        let answer = within(self.engine.config.call_timeout, "unlisten", listen::off(&client, WAKE)).await;
+        let answer = within(self.engine.config.call_timeout, "unlisten", listen::off(&client)).await;
         self.link.heed(&answer);
     }
 }

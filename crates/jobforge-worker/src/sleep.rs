@@ -90,7 +90,6 @@ impl Claimer {
     /// Sleeps until there may be work.
     pub(crate) async fn sleep(&mut self) -> Result<(), Error> {
         self.sleep.calm();
-        let woken = self.link.woken();
         let began = Instant::now();
         loop {
             self.engine.note_round();
@@ -104,7 +103,6 @@ impl Claimer {
             let until = if hears { self.next_look(now).min(now + LOOK) } else { now + engine.config.look };
             tokio::select! {
                 biased;
-                () = woken.notified() => return Ok(()),
                 () = engine.wake.notified() => return Ok(()),
                 () = engine.reached(Phase::Draining) => return Ok(()),
                 () = sleep_until(until.into()) => {}
@@ -131,10 +129,8 @@ impl Claimer {
             Some(at) => self.until(at).clamp(RETRY_LEAST, LOCKED_LONGEST),
             None => full.mul_f64(rand::random_range(0.5..=1.0)),
         };
-        let woken = self.link.woken();
         tokio::select! {
             () = sleep(patience) => {}
-            () = woken.notified() => {}
             () = self.engine.wake.notified() => {}
             () = self.engine.told.notified() => self.sleep.calm(),
             () = self.engine.reached(Phase::Draining) => {}

@@ -105,7 +105,7 @@ impl Worker {
         (engine, inboxes): (Engine, Inboxes),
     ) -> Result<WorkerHandle, WorkerError> {
         let engine = Arc::new(engine);
-        let mut link = Link::new(&self.config);
+        let mut link = Link::listening(&engine);
         let client = link.client().await.map_err(WorkerError::Database)?;
         let fit = within(self.config.call_timeout, "preflight", preflight::check(&*client)).await;
         fit.map_err(WorkerError::Database)?;

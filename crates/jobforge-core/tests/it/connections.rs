@@ -155,7 +155,7 @@ async fn a_connection_that_is_out_of_step_is_thrown_away() {
     let config = url.parse().unwrap();
     let caller = async {
         let (client, connection) = jobforge_core::connect::connect_with(&config).await.unwrap();
-        jobforge_core::connect::drive(connection, async move { listen::on(&client, WAKE).await }).await
+        jobforge_core::connect::drive(connection, async move { listen::on(&client, &[WAKE]).await }).await
     };
     let (answer, ()) = tokio::join!(caller, server);
     assert!(answer.unwrap_err().is_connection());

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use jobforge_core::NewJob;
-use jobforge_testkit::{FaultPoints, FaultProxy, Mode, NOOP};
-use jobforge_worker::{WorkerConfig, WorkerHandle};
-use serde_json::json;
+use jobforge_core::{NewJob, rpc};
+use jobforge_testkit::{FaultPoints, FaultProxy, Mode, NOOP, TENANT_A};
+use jobforge_worker::{Context, HandlerResult, Outcome, WorkerConfig, WorkerHandle};
+use serde_json::{Value, json};
 
 use crate::support::{Story, echo, eventually, faults};
 
@@ -58,6 +58,70 @@ async fn the_connection_that_claims_hears_for_itself() {
     worker.shutdown().await;
 }
 
+/// Sessions whose last word was that they listen to nothing.
+const QUIET: &str = "select count(*) from pg_stat_activity where datname = current_database() and query ~ '^unlisten'";
+
+/// A worker whose listener rests, because the connection that claims has shown that it hears. Its beats are twenty minutes apart.
+async fn with_a_resting_listener(story: &Story, points: &FaultPoints) -> WorkerHandle {
+    let config = WorkerConfig { faults: faults(points), lease_seconds: 3600, ..unlooking(story) };
+    let worker = story.work(config, blocking).await;
+    asleep(story, &[&worker]).await;
+    eventually("the listener rests", async || {
+        let id = story.enqueue(json!("quick")).await;
+        story.until(id, "succeeded").await;
+        (story.count(QUIET).await == 1).then_some(())
+    })
+    .await;
+    worker
+}
+
+/// Runs until it is canceled, where its argument says so.
+async fn blocking(context: Context, how: Value) -> HandlerResult {
+    if how == "long" {
+        context.cancellation().cancelled().await;
+        return Ok(Outcome::Cancel { reason: "canceled".to_owned() });
+    }
+    Ok(Outcome::done())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_listener_rests_while_the_connection_that_claims_hears() {
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    points.pause("listen_again");
+    let worker = with_a_resting_listener(&story, &points).await;
+    let heard = points.hits("hear");
+    for _ in 0..5 {
+        let id = story.enqueue(json!("quick")).await;
+        story.until(id, "succeeded").await;
+    }
+    assert_eq!(points.hits("hear"), heard, "nobody woke it");
+    // A request to cancel reaches the connection that claims.
+    let id = story.enqueue(json!("long")).await;
+    story.until(id, "running").await;
+    rpc::cancel_job(&story.app, TENANT_A, id, None).await.unwrap();
+    story.until(id, "canceled").await;
+    points.resume("listen_again");
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_listener_is_back_where_something_runs_for_long() {
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    let worker = with_a_resting_listener(&story, &points).await;
+    let long = story.enqueue(json!("long")).await;
+    eventually("it listens again", async || (story.count(QUIET).await == 0).then_some(())).await;
+    // And does not rest for every quick job beside.
+    let heard = points.hits("hear");
+    let id = story.enqueue(json!("quick")).await;
+    story.until(id, "succeeded").await;
+    eventually("it hears", async || (points.hits("hear") > heard).then_some(())).await;
+    rpc::cancel_job(&story.app, TENANT_A, long, None).await.unwrap();
+    story.until(long, "canceled").await;
+    worker.shutdown().await;
+}
+
 /// Each session that listens is woken by each tick of the sentinel.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_claiming_connection_stops_listening_until_there_was_work() {
@@ -66,10 +130,12 @@ async fn an_idle_claiming_connection_stops_listening_until_there_was_work() {
     let config = WorkerConfig { faults: faults(&points), ..unlooking(&story) };
     let workers = [story.work(config.clone(), echo).await, story.work(config, echo).await];
     asleep(&story, &[&workers[0], &workers[1]]).await;
-    // The sentinel's last word is its look.
+    one_by_one(&story, async || ()).await;
+    let rested = points.hits("listen_again");
+    // The sentinel's last word is its look. Both listeners rested, and are back.
     eventually("the sleeper that is not the sentinel stops listening", async || {
-        let stopped = "select count(*) from pg_stat_activity where datname = current_database() and query ~ '^unlisten'";
-        (story.count(stopped).await == 1).then_some(())
+        let back = points.hits("listen_again") >= rested + 2;
+        (back && story.count(QUIET).await == 1).then_some(())
     })
     .await;
     let id = story.enqueue(json!("first")).await;
