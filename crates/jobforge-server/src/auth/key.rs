@@ -20,7 +20,7 @@ use crate::problem::Problem;
 /// What every key begins with.
 pub const PREFIX: &str = "jf_";
 
-/// Characters of an id and of a secret, and which.
+/// Characters of an id and of a secret, and which: the digits, and the letters of one case or of both.
 const ID: (usize, &[u8]) = (12, b"0123456789abcdefghijklmnopqrstuvwxyz");
 const SECRET: (usize, &[u8]) = (43, b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
 
@@ -52,7 +52,7 @@ impl KeyText {
     /// A key from its text, if it has a key's form.
     pub fn parse(text: &str) -> Option<KeyText> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
-        (is_of(id, ID) && is_of(secret, SECRET)).then(|| KeyText::of(id, secret))
+        (is_id(id) && is_secret(secret)).then(|| KeyText::of(id, secret))
     }
 
     /// The whole key.
@@ -79,7 +79,11 @@ impl Keys {
         let given = KeyText::parse(text).ok_or_else(Problem::unauthenticated)?;
         let stored = match self.known.get(&given.id) {
             Some(stored) => stored,
-            None => self.look_up(app, peer, &given.id).await?.ok_or_else(Problem::unauthenticated)?,
+            // In a box: what most requests do not need shall not be carried along by each.
+            None => {
+                let found = Box::pin(self.look_up(app, peer, &given.id)).await?;
+                found.ok_or_else(Problem::unauthenticated)?
+            }
         };
         // By the database's clock when it was looked up, by ours since.
         let expired = stored.expired || stored.expires_at.is_some_and(|end| end <= Timestamp::now());
@@ -131,11 +135,11 @@ pub(crate) fn random_secret() -> String {
 
 /// Whether a text could be such a secret.
 pub(crate) fn is_secret(text: &str) -> bool {
-    is_of(text, SECRET)
+    text.len() == SECRET.0 && text.bytes().all(|c| c.is_ascii_alphanumeric())
 }
 
-fn is_of(text: &str, (length, letters): (usize, &[u8])) -> bool {
-    text.len() == length && text.bytes().all(|c| letters.contains(&c))
+fn is_id(text: &str) -> bool {
+    text.len() == ID.0 && text.bytes().all(|c| c.is_ascii_digit() || c.is_ascii_lowercase())
 }
 
 fn random_text((length, letters): (usize, &[u8])) -> String {
@@ -156,6 +160,12 @@ mod tests {
             assert!(KeyText::parse(wrong).is_none(), "{wrong}");
         }
         assert!(KeyText::parse(&text.replace('_', "-")).is_none());
+        let (id, secret) = text[PREFIX.len()..].split_once('_').unwrap();
+        for wrong in ["-", "é", "_", " "] {
+            assert!(KeyText::parse(&format!("{PREFIX}{id}_{wrong}{}", &secret[wrong.len()..])).is_none());
+            assert!(KeyText::parse(&format!("{PREFIX}{wrong}{}_{secret}", &id[wrong.len()..])).is_none());
+        }
+        assert!(KeyText::parse(&format!("{PREFIX}A{}_{secret}", &id[1..])).is_none(), "an id has small letters");
         assert!(!format!("{key:?}").contains(&text[16..]), "a key tells its secret to nobody");
     }
 }

@@ -99,13 +99,13 @@ async fn find_out(parts: &Parts, app: &App) -> Result<Identity, Problem> {
         (Some(text), _) if text.starts_with(key::PREFIX) => app.keys.identify(app, peer, text).await,
         (Some(text), Some(tokens)) => {
             app.rates.admit(peer)?;
-            tokens.identify(text).await
+            Box::pin(tokens.identify(text)).await
         }
         (Some(_), None) => Err(Problem::unauthenticated()),
         (None, _) => {
             let id = SessionId::of(parts).ok_or_else(Problem::unauthenticated)?;
             origin::require_own_page(parts)?;
-            app.sessions.identify(app, peer, &id).await
+            Box::pin(app.sessions.identify(app, peer, &id)).await
         }
     }
 }

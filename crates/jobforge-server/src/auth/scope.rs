@@ -69,7 +69,7 @@ impl<R: Needs> FromRequestParts<Arc<App>> for Tenant<R> {
                 return Err(Problem::forbidden("tenant_foreign", "the credential is of another tenant"));
             }
             (None, Some(named)) => {
-                app.note_named_tenant(&actor, named, parts).await?;
+                Box::pin(app.note_named_tenant(&actor, named, parts)).await?;
                 named
             }
             (None, None) => {

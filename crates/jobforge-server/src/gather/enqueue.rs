@@ -59,6 +59,11 @@ impl Enqueues {
         if !job.is_keyed() {
             return self.plain.put((tenant, job)).await;
         }
+        // In a box: a plain job's request shall not carry this along.
+        Box::pin(self.put_keyed(tenant, job)).await
+    }
+
+    async fn put_keyed(&self, tenant: Uuid, job: NewJob) -> Result<Enqueued, Problem> {
         if self.held.holds(&hashes(tenant, &job)) {
             return self.wait(tenant, job).await;
         }

@@ -51,9 +51,10 @@ impl<W: Write> Lanes<W> {
 
     /// Hands an item in and waits for its answer.
     pub(crate) async fn put(&self, item: W::Item) -> Result<W::Answer, Problem> {
-        let (answer, answered) = oneshot::channel();
         let gone = || Problem::unavailable("the server stops");
-        self.sender.send((item, answer)).await.map_err(|_| gone())?;
+        let place = self.sender.reserve().await.map_err(|_| gone())?;
+        let (answer, answered) = oneshot::channel();
+        place.send((item, answer));
         answered.await.unwrap_or_else(|_| Err(gone()))
     }
 }

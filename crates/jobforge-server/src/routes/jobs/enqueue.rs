@@ -173,7 +173,8 @@ pub(crate) async fn enqueue(
     Json(body): Json,
 ) -> Result<Response, Problem> {
     if is_array(&body) {
-        return many(&app, &tenant, &read_rows(&body)?, &headers).await;
+        // In boxes what one plain job does not need: its request shall not carry it along.
+        return Box::pin(many(&app, &tenant, &read_rows(&body)?, &headers)).await;
     }
     let job = read_json::<JobInput>(&body)?.with_headers(&headers)?.job(&tenant.actor);
     app.rules.check(&app.db, &job).await?;
@@ -255,23 +256,27 @@ async fn tell(app: &App, tenant: Uuid, done: Vec<(Asked, Enqueued)>) -> Result<V
     let unsure = |(asked, done): &(Asked, Enqueued)| done.existing && asked.by_any_type;
     let mut types = HashMap::new();
     if done.iter().any(unsure) {
-        let client = app.db.tenant().await?;
-        let found = client.attempt(async |c| {
-            let unsure = done.iter().filter(|row| unsure(row));
-            try_join_all(unsure.map(|(_, done)| rpc::get_job(c, tenant, done.id))).await
-        });
-        // One that was dropped since is told as it was asked for.
-        let found = match found.await {
-            Err(error) if error.code() == Some(Code::NotFound) => Vec::new(),
-            found => found?,
-        };
-        types.extend(found.into_iter().map(|job| (job.id, job.job_type)));
+        let ids: Vec<Uuid> = done.iter().filter(|row| unsure(row)).map(|(_, done)| done.id).collect();
+        types = Box::pin(types_of(app, tenant, &ids)).await?;
     }
     let told = |(asked, done): (Asked, Enqueued)| {
         let job_type = types.get(&done.id).cloned().unwrap_or(asked.job_type);
         TakenIn::new(tenant, job_type, done)
     };
     Ok(done.into_iter().map(told).collect())
+}
+
+/// The types of these jobs. One that was dropped since is told as it was asked for.
+async fn types_of(app: &App, tenant: Uuid, ids: &[Uuid]) -> Result<HashMap<Uuid, String>, Problem> {
+    let client = app.db.tenant().await?;
+    let found = client
+        .attempt(async |c| try_join_all(ids.iter().map(|id| rpc::get_job(c, tenant, *id))).await)
+        .await;
+    let found = match found {
+        Err(error) if error.code() == Some(Code::NotFound) => Vec::new(),
+        found => found?,
+    };
+    Ok(found.into_iter().map(|job| (job.id, job.job_type)).collect())
 }
 
 /// The place that a reason speaks of.
