@@ -92,8 +92,7 @@ impl Client {
         while self.answer.len() < head.body_at + head.body_bytes {
             self.read().await?;
         }
-        let text = String::from_utf8_lossy(&self.answer[head.body_at..]);
-        ensure!(head.status == expected, "{}: {text}", head.status);
+        ensure!(head.status == expected, "{}: {}", head.status, self.answer[head.body_at..].escape_ascii());
         Ok(())
     }
 
