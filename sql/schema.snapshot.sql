@@ -1975,8 +1975,8 @@ alter function jobforge.require_author(text) owner to jf_sys;
 create function jobforge.require_bulk(p_operation jobforge.bulk_operations, p_operation_id uuid) returns jobforge.bulk_operations language plpgsql immutable;
 alter function jobforge.require_bulk(jobforge.bulk_operations, uuid) owner to jf_fn;
 
-create function jobforge.require_claim(p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb, p_free integer DEFAULT NULL::integer) returns void language plpgsql immutable;
-alter function jobforge.require_claim(text, text[], text[], integer, jsonb, integer) owner to jf_sys;
+create function jobforge.require_claim(p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb, p_free integer DEFAULT NULL::integer, p_window integer DEFAULT NULL::integer) returns void language plpgsql immutable;
+alter function jobforge.require_claim(text, text[], text[], integer, jsonb, integer, integer) owner to jf_sys;
 
 create function jobforge.require_clear(p_clear text[], p_known text[]) returns void language plpgsql immutable;
 alter function jobforge.require_clear(text[], text[]) owner to jf_sys;

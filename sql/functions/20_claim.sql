@@ -17,7 +17,7 @@ declare
   v_xid constant xid8 := pg_current_xact_id();
   -- How many ready jobs are counted. 0: the claim has positions, or is malformed.
   v_few constant integer := case
-    when p_worker_id is not null and p_limit between 1 and 5000 and (p_free >= 0) is not false
+    when p_worker_id is not null and p_limit between 1 and 5000 and (p_free >= 0) is not false and (p_window >= 1) is not false
       and p_queues[1] is not null and cardinality(p_queues) <= 50 and array_position(p_queues, null) is null
       and p_types[1] is not null and cardinality(p_types) <= 500 and array_position(p_types, null) is null
       and (p_cursor @> '{}') is not false and p_cursor -> 'marks' -> 0 is null then least(p_limit, 32) + 1
@@ -25,7 +25,7 @@ declare
   v_look record;
   v_job jobforge.claimed;
 begin
-  if v_few = 0 then perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor, p_free); end if;
+  if v_few = 0 then perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor, p_free, p_window); end if;
   v_look := jobforge.look_around(p_lease_id, p_window, p_queues, p_types, v_few, v_now);
 
   -- The one job of an idle system is taken at once: there is nobody to share with.

@@ -2,7 +2,8 @@
 -- What a claim needs around its walk: a sound request, a lease, due work made ready, positions it may trust.
 
 create or replace function jobforge.require_claim(
-  p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb, p_free integer default null)
+  p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb, p_free integer default null,
+  p_window integer default null)
 returns void
 language plpgsql immutable
 as $$
@@ -13,6 +14,8 @@ begin
     perform jobforge.refuse('JF001', 'limit_out_of_range', 'p_limit must be 1 to 5000');
   elsif p_free < 0 then
     perform jobforge.refuse('JF001', 'free_out_of_range', 'p_free must not be negative');
+  elsif p_window < 1 then
+    perform jobforge.refuse('JF001', 'window_out_of_range', 'p_window must be 1 to 100000');
   elsif coalesce(cardinality(p_queues), 0) not between 1 and 50 or array_position(p_queues, null) is not null then
     perform jobforge.refuse('JF001', 'queues_out_of_range', 'p_queues must name 1 to 50 queues');
   elsif coalesce(cardinality(p_types), 0) not between 1 and 500 or array_position(p_types, null) is not null then
@@ -22,7 +25,7 @@ begin
   end if;
 end
 $$;
-comment on function jobforge.require_claim(text, text[], text[], integer, jsonb, integer) is 'Refuses a malformed claim.';
+comment on function jobforge.require_claim(text, text[], text[], integer, jsonb, integer, integer) is 'Refuses a malformed claim.';
 
 create or replace function jobforge.hold_lease(
   p_lease_id uuid, p_new_lease_id uuid, p_worker_id text, p_window integer, p_seconds integer, p_now timestamptz)
@@ -37,7 +40,7 @@ begin
   end if;
   if p_seconds is null or p_seconds not between 1 and 3600 then
     perform jobforge.refuse('JF001', 'lease_out_of_range', 'p_lease_seconds must be 1 to 3600');
-  elsif p_window not between 1 and 100000 then
+  elsif p_window > 100000 then
     perform jobforge.refuse('JF001', 'window_out_of_range', 'p_window must be 1 to 100000');
   end if;
   -- Before this sign of life hides a gap from the leader.

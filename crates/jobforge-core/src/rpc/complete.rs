@@ -12,19 +12,28 @@ use super::wire::{Columns, Json};
 use crate::error::{Code, Error};
 
 /// Nearly always all are done: then the answer is their number.
-const COMPLETE: &str =
-    "select count(*) filter (where d.verdict = 'done'), array_agg(d.at) filter (where d.verdict <> 'done'),
-       array_agg(d.verdict) filter (where d.verdict <> 'done')
-     from jobforge.complete_jobs(p_lease_id => $1, p_tenant_ids => $2, p_job_ids => $3, p_fences => $4,
-       p_results => $5, p_locators => $6) as d";
+macro_rules! told_of {
+    ($call:literal) => {
+        concat!(
+            "select count(*) filter (where d.verdict = 'done'), array_agg(d.at) filter (where d.verdict <> 'done'),
+               array_agg(d.verdict) filter (where d.verdict <> 'done')
+             from ",
+            $call
+        )
+    };
+}
+
+const COMPLETE: &str = told_of!(
+    "jobforge.complete_jobs(p_lease_id => $1, p_tenant_ids => $2, p_job_ids => $3, p_fences => $4,
+       p_results => $5, p_locators => $6) as d"
+);
 
 /// The lock's time is set before the call, because the call needs it, and for this transaction.
-const COMPLETE_UNLOCKED: &str =
-    "select count(*) filter (where d.verdict = 'done'), array_agg(d.at) filter (where d.verdict <> 'done'),
-       array_agg(d.verdict) filter (where d.verdict <> 'done')
-     from (select set_config('lock_timeout', $7, true) as waits) as s
+const COMPLETE_UNLOCKED: &str = told_of!(
+    "(select set_config('lock_timeout', $7, true) as waits) as s
      cross join lateral jobforge.complete_jobs(p_lease_id => case when s.waits is not null then $1 end,
-       p_tenant_ids => $2, p_job_ids => $3, p_fences => $4, p_results => $5, p_locators => $6) as d";
+       p_tenant_ids => $2, p_job_ids => $3, p_fences => $4, p_results => $5, p_locators => $6) as d"
+);
 
 /// A job that ended well.
 #[derive(Clone, Debug)]

@@ -165,7 +165,10 @@ mod tests {
             assert!(KeyText::parse(&format!("{PREFIX}{id}_{wrong}{}", &secret[wrong.len()..])).is_none());
             assert!(KeyText::parse(&format!("{PREFIX}{wrong}{}_{secret}", &id[wrong.len()..])).is_none());
         }
-        assert!(KeyText::parse(&format!("{PREFIX}A{}_{secret}", &id[1..])).is_none(), "an id has small letters");
+        assert!(
+            KeyText::parse(&format!("{PREFIX}A{}_{secret}", &id[1..])).is_none(),
+            "an id has small letters"
+        );
         assert!(!format!("{key:?}").contains(&text[16..]), "a key tells its secret to nobody");
     }
 }

@@ -59,7 +59,8 @@ async fn the_connection_that_claims_hears_for_itself() {
 }
 
 /// Sessions whose last word was that they listen to nothing.
-const QUIET: &str = "select count(*) from pg_stat_activity where datname = current_database() and query ~ '^unlisten'";
+const QUIET: &str =
+    "select count(*) from pg_stat_activity where datname = current_database() and query ~ '^unlisten'";
 
 /// A worker whose listener rests, because the connection that claims has shown that it hears. Its beats are twenty minutes apart.
 async fn with_a_resting_listener(story: &Story, points: &FaultPoints) -> WorkerHandle {

@@ -269,9 +269,8 @@ async fn tell(app: &App, tenant: Uuid, done: Vec<(Asked, Enqueued)>) -> Result<V
 /// The types of these jobs. One that was dropped since is told as it was asked for.
 async fn types_of(app: &App, tenant: Uuid, ids: &[Uuid]) -> Result<HashMap<Uuid, String>, Problem> {
     let client = app.db.tenant().await?;
-    let found = client
-        .attempt(async |c| try_join_all(ids.iter().map(|id| rpc::get_job(c, tenant, *id))).await)
-        .await;
+    let found =
+        client.attempt(async |c| try_join_all(ids.iter().map(|id| rpc::get_job(c, tenant, *id))).await).await;
     let found = match found {
         Err(error) if error.code() == Some(Code::NotFound) => Vec::new(),
         found => found?,
@@ -381,4 +380,19 @@ impl JobInput {
 fn made_at(id: Uuid) -> Option<Timestamp> {
     let (seconds, nanos) = id.get_timestamp()?.to_unix();
     Timestamp::new(i64::try_from(seconds).ok()?, i32::try_from(nanos).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn future_bytes<A, B, C, D, F: Future>(_: impl Fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn what_a_request_carries_along_is_small() {
+        let bytes = future_bytes(enqueue);
+        assert!(bytes <= 3 << 10, "{bytes} bytes are copied for each request; box what is rarely needed");
+    }
 }

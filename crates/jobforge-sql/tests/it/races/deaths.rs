@@ -70,8 +70,11 @@ async fn of_two_claims_at_once_the_wider_window_stays() {
 #[tokio::test]
 async fn a_lease_is_not_widened_beyond_measure_nor_that_of_a_suspect() {
     let stage = Stage::set().await;
-    let absurd = claim_onto(&stage, stage.running().await.lease_id, Some(100_001)).await;
-    assert_eq!(refusal(absurd), "JF001 window_out_of_range");
+    let lease = stage.running().await.lease_id;
+    for absurd in [100_001, 0, i32::MIN] {
+        let refused = claim_onto(&stage, lease, Some(absurd)).await;
+        assert_eq!(refusal(refused), "JF001 window_out_of_range", "{absurd}");
+    }
     stage.job().await;
     stage.meddle("update jobforge.jobs set deaths = 2, fence = 2 where lease_id is null", &[]).await;
     let held = stage.claim(1).await;
