@@ -195,8 +195,13 @@ impl Ear {
     }
 
     pub(crate) fn set_claimer_hears(&self, hears: bool) {
-        if self.claimer_hears.swap(hears, Ordering::AcqRel) && !hears {
-            self.claimer_heard.store(false, Ordering::Release);
+        let heard_so_far = self.claimer_hears.swap(hears, Ordering::AcqRel);
+        if hears {
+            return;
+        }
+        // What a session heard before it stopped, or in its last moment, tells nothing of the next one.
+        self.claimer_heard.store(false, Ordering::Release);
+        if heard_so_far {
             self.alone.notify_one();
         }
     }
@@ -242,5 +247,27 @@ fn registration(config: &WorkerConfig, registry: &Registry) -> Registration {
         types: registry.types(),
         slots: i32::try_from(config.slots).unwrap_or(i32::MAX),
         metadata,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_one_session_heard_tells_nothing_of_the_next() {
+        let ear = Ear::default();
+        ear.note_claimer_heard();
+        ear.set_claimer_hears(true);
+        assert!(ear.claimer_suffices());
+        ear.set_claimer_hears(false);
+        ear.alone.notified().await;
+        // Said while the session was told to stop.
+        ear.note_claimer_heard();
+        ear.set_claimer_hears(false);
+        ear.set_claimer_hears(true);
+        assert!(!ear.claimer_suffices(), "the new session has not shown that it hears");
+        ear.note_claimer_heard();
+        assert!(ear.claimer_suffices());
     }
 }

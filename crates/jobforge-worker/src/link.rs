@@ -33,6 +33,7 @@ pub(crate) struct Link {
 struct Open {
     client: Arc<Client>,
     driver: JoinHandle<()>,
+    listens_for: Option<Arc<Engine>>,
 }
 
 impl Link {
@@ -60,7 +61,7 @@ impl Link {
         let (client, connection) = within(self.patience, "connect", connect::connect(&self.url)).await?;
         let driver = tokio::spawn(drive(connection, self.listens_for.clone()));
         let client = Arc::new(client);
-        self.open = Some(Open { client: client.clone(), driver });
+        self.open = Some(Open { client: client.clone(), driver, listens_for: self.listens_for.clone() });
         self.made += 1;
         Ok(client)
     }
@@ -101,6 +102,10 @@ impl Drop for Open {
     /// The driver of a silent connection would wait for ever for answers nobody wants.
     fn drop(&mut self) {
         self.driver.abort();
+        // A driver that is stopped does not tell that nobody hears on it any more.
+        if let Some(engine) = &self.listens_for {
+            engine.ear.set_claimer_hears(false);
+        }
     }
 }
 
