@@ -57,12 +57,19 @@ pub struct Listener {
 impl Listener {
     /// Connects and listens on these channels. Behind a transaction pooler this succeeds and hears nothing:
     /// see [`Listener::test`].
+    ///
+    /// Who may be behind one listens to no channel before it has heard a test: what a pooler's session was told to listen to is
+    /// sent to whoever uses it next, and `PgBouncer` 1.18 may never take it back from them then.
     pub async fn connect(url: &str, channels: &[&str]) -> Result<Listener, Error> {
-        let (client, connection) = connect(url).await?;
-        let ear = Ear { connection: Some(connection), heard: VecDeque::new() };
-        let mut listener = Listener { client, ear };
+        let mut listener = Listener::mute(url).await?;
         listener.resume(channels).await?;
         Ok(listener)
+    }
+
+    /// One that listens to nothing.
+    async fn mute(url: &str) -> Result<Listener, Error> {
+        let (client, connection) = connect(url).await?;
+        Ok(Listener { client, ear: Ear { connection: Some(connection), heard: VecDeque::new() } })
     }
 
     /// Listens to nothing for a while: Postgres wakes every session that listens for whatever is said in its database.
@@ -101,8 +108,13 @@ impl Listener {
     /// and nobody else.
     pub async fn test_from(&mut self, url: &str) -> Result<bool, Error> {
         let nonce = Uuid::new_v4().to_string();
-        Listener::connect(url, &[]).await?.say(&nonce).await?;
+        Listener::mute(url).await?.say(&nonce).await?;
         self.hears(&nonce).await
+    }
+
+    /// Says a test to all who listen, from a session of its own.
+    pub async fn speak(url: &str) -> Result<(), Error> {
+        Listener::mute(url).await?.say("").await
     }
 
     async fn say(&mut self, nonce: &str) -> Result<(), Error> {

@@ -145,9 +145,13 @@ impl Ear {
     async fn hear(&self, url: &str, backoff: &mut Backoff) -> Result<(), Error> {
         let mut demotions = self.db.outage.demotions();
         let prove = async {
-            let mut listener = Listener::connect(url, &[WAKE]).await?;
-            let hears = listener.test_from(url).await?;
-            Ok(hears.then_some(listener))
+            let mut listener = Listener::connect(url, &[]).await?;
+            if listener.test_from(url).await? {
+                listener.resume(&[WAKE]).await?;
+                return Ok(Some(listener));
+            }
+            listener.rest().await?;
+            Ok(None)
         };
         let late = |_| Err(Error::Timeout { operation: "listen", after: PATIENCE });
         let Some(mut listener) = timeout(PATIENCE, prove).await.unwrap_or_else(late)? else { return Ok(()) };

@@ -65,14 +65,21 @@ pub(crate) async fn listen(engine: &Engine) {
 async fn hear(engine: &Engine, backoff: &mut Backoff) -> Result<(), Error> {
     let url = engine.config.direct_url.as_ref().unwrap_or(&engine.config.database_url);
     let patience = engine.config.call_timeout;
-    let mut listener = within(patience, "listen", Listener::connect(url, &CHANNELS)).await?;
+    let mut listener = within(patience, "listen", Listener::connect(url, &[])).await?;
     let mut heard = false;
     loop {
         if !within(patience + TEST_PATIENCE * 2, "listen", is_heard(engine, &mut listener, url)).await? {
-            // A way that let notifications through once leads to a server that nobody talks to any more.
-            return if heard { Err(Error::Closed { operation: "listen" }) } else { Ok(()) };
+            if heard {
+                // A way that let notifications through once leads to a server that nobody talks to any more.
+                return Err(Error::Closed { operation: "listen" });
+            }
+            // A session of a pooler's, which goes to others now. That it stays as it is costs them little: tests are rare.
+            let _ = within(patience, "unlisten", listener.rest()).await;
+            return Ok(());
         }
-        heard = true;
+        if !std::mem::replace(&mut heard, true) {
+            within(patience, "listen", listener.resume(&CHANNELS)).await?;
+        }
         if !engine.ear.hears() {
             engine.ear.set_hears(true);
             // What was said before nobody heard.
@@ -171,8 +178,7 @@ async fn rest(engine: &Engine, listener: &mut Listener) -> Result<Rested, Error>
 
 /// Whether the listener hears what another session says.
 async fn is_heard(engine: &Engine, listener: &mut Listener, url: &str) -> Result<bool, Error> {
-    let mut other = Listener::connect(url, &[]).await?;
-    other.test().await?;
+    Listener::speak(url).await?;
     let heard = async {
         loop {
             let notification = listener.next().await?;
