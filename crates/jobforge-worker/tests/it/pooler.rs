@@ -26,20 +26,6 @@ async fn behind_a_pooler_everything_works_and_a_deaf_listener_is_not_trusted() {
     }
     // LISTEN succeeds behind a pooler, and even hears itself, but nobody else.
     assert!(!worker.hears());
-    // What a session of the pool listened to would be sent to whoever uses it next.
-    let (pooled, connection) = tokio_postgres::connect(pooler.url(), tokio_postgres::NoTls).await.unwrap();
-    tokio::spawn(connection);
-    eventually("the pool's session listens to nothing", async || {
-        let told = pooled.simple_query("select pg_listening_channels()").await.unwrap();
-        let channels = told.iter().filter_map(|message| match message {
-            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-            _ => None,
-        });
-        let channels: Vec<String> = channels.collect();
-        assert!(channels.iter().all(|channel| channel == "jobforge_test"), "{channels:?}");
-        channels.is_empty().then_some(())
-    })
-    .await;
     // Polling finds it.
     let id = story.enqueue(json!(0)).await;
     story.until(id, "succeeded").await;
