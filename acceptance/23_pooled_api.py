@@ -14,7 +14,7 @@ from servers import Api, Pgbouncer, Postgres
 from world import APP, OPERATOR, TENANT, WORKER, Failed, check, figure, tell, wait_until
 
 OTHER = "d0000000-0000-4000-8000-000000000002"
-ROUNDS, PAIRS, LONE = 60, 3, 5
+ROUNDS, PAIRS, LONE = 150, 3, 5
 
 
 class Caller:

@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
-use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{Client, Config, GenericClient, Socket};
 
 use crate::error::Error;
 pub use crate::hosts::reach;
+pub use crate::plain::cancel;
 use crate::rpc::inspect_server;
+use crate::turns::Turns;
 
 /// What moves a client's bytes; it does nothing unless it is polled.
-pub type Connection = tokio_postgres::Connection<Socket, NoTlsStream>;
+pub type Connection = tokio_postgres::Connection<Socket, Turns<Socket>>;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);

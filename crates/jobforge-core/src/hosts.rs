@@ -9,9 +9,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use rand::seq::SliceRandom;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, LoadBalanceHosts};
-use tokio_postgres::{Client, Config, Error, NoTls};
+use tokio_postgres::{Client, Config, Error};
 
 use crate::connect::Connection;
+use crate::plain;
 
 /// How long a server is waited for before the next one is tried beside it.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -28,13 +29,13 @@ pub async fn reach(config: &Config) -> Result<(Client, Connection), Error> {
     let fit = lists.iter().all(|length| [0, count].contains(length))
         && [0, 1, count].contains(&config.get_ports().len());
     if count < 2 || !fit {
-        return config.connect(NoTls).await;
+        return plain::connect(config.clone()).await;
     }
     let mut attempts = FuturesUnordered::new();
     let mut refusal: Option<Error> = None;
     for (tried, index) in order.iter().enumerate() {
         let one = only(config, *index);
-        attempts.push(async move { one.connect(NoTls).await });
+        attempts.push(plain::connect(one));
         let is_last = tried + 1 == count;
         loop {
             let answer = match is_last {
@@ -53,7 +54,7 @@ pub async fn reach(config: &Config) -> Result<(Client, Connection), Error> {
     }
     match refusal {
         Some(refusal) => Err(refusal),
-        None => config.connect(NoTls).await,
+        None => plain::connect(config.clone()).await,
     }
 }
 

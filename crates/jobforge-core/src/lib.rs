@@ -11,9 +11,11 @@ mod hosts;
 mod job_type;
 pub mod listen;
 pub mod migrate;
+mod plain;
 pub mod preflight;
 pub mod rpc;
 pub mod schema;
+mod turns;
 
 pub use artifact::{Artifact, ArtifactError, ArtifactId, ArtifactRef, Artifacts};
 pub use error::{Code, Error};

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object};
-use jobforge_core::Error;
+use jobforge_core::{Error, connect};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{CancelToken, Client, NoTls};
+use tokio_postgres::{CancelToken, Client};
 
 use crate::outage::Outage;
 use crate::problem::Problem;
@@ -143,5 +143,5 @@ async fn end(client: &ClientWrapper) {
 
 async fn cancel(token: &CancelToken) {
     // What cannot be canceled ends with its connection, or when the server notices.
-    let _ = timeout(AFTERMATH, token.cancel_query(NoTls)).await;
+    let _ = timeout(AFTERMATH, connect::cancel(token)).await;
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::geteuid;
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_postgres::SimpleQueryMessage;
 
 use crate::installed::PASSWORD;
 use crate::or_fail::OrFail;
@@ -16,17 +17,26 @@ use crate::{TestDb, connect};
 /// Generous, because it only passes when a test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A pooler of two sessions as one login; it ends with this.
+/// Who may ask the pooler itself.
+const CONSOLE: &str = "console";
+
+/// A pooler of few sessions as one login; it ends with this.
 #[derive(Debug)]
 pub struct Pooler {
     process: Child,
     url: String,
+    port: u16,
     _files: TempDir,
 }
 
 impl Pooler {
-    /// A pooler before this database that takes connections.
+    /// A pooler of two sessions before this database that takes connections.
     pub async fn start(db: &TestDb, login: &str) -> Pooler {
+        Pooler::of(2, db, login).await
+    }
+
+    /// One of so many sessions.
+    pub async fn of(sessions: usize, db: &TestDb, login: &str) -> Pooler {
         let files = tempfile::tempdir().or_fail("make a directory for the pooler");
         // PgBouncer does not run as root, and its other user must read this.
         let open = |path: &std::path::Path, mode: u32| {
@@ -40,7 +50,7 @@ impl Pooler {
         let settings = format!(
             "[databases]\n{name} = host=127.0.0.1 port={server} user={login} password={PASSWORD}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
-             pool_mode = transaction\ndefault_pool_size = 2\n"
+             pool_mode = transaction\ndefault_pool_size = {sessions}\nadmin_users = {CONSOLE}\n"
         );
         let path = files.path().join("pgbouncer.ini");
         fs::write(&path, settings).or_fail("write the pooler's settings");
@@ -59,7 +69,7 @@ impl Pooler {
             .spawn()
             .or_fail("start pgbouncer (scripts/setup test installs it)");
         let url = format!("postgres://{login}@127.0.0.1:{port}/{name}");
-        let pooler = Pooler { process, url, _files: files };
+        let pooler = Pooler { process, url, port, _files: files };
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             assert!(Instant::now() < deadline, "the pooler does not listen");
@@ -71,6 +81,18 @@ impl Pooler {
     /// The database behind the pooler, as its login.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// How many of its sessions are somebody's now.
+    pub async fn lent(&self) -> usize {
+        let console = connect(&format!("postgres://{CONSOLE}@127.0.0.1:{}/pgbouncer", self.port)).await;
+        let told = console.simple_query("show pools").await.or_fail("ask the pooler for its pools");
+        told.iter()
+            .filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get("sv_active")?.parse::<usize>().ok(),
+                _ => None,
+            })
+            .sum()
     }
 
     /// A connection through the pooler.

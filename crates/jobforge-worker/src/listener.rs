@@ -68,6 +68,7 @@ async fn hear(engine: &Engine, backoff: &mut Backoff) -> Result<(), Error> {
     let mut listener = within(patience, "listen", Listener::connect(url, &[])).await?;
     let mut heard = false;
     loop {
+        engine.config.faults.hit("prove").await;
         if !within(patience + TEST_PATIENCE * 2, "listen", is_heard(engine, &mut listener, url)).await? {
             if heard {
                 // A way that let notifications through once leads to a server that nobody talks to any more.

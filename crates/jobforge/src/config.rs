@@ -12,6 +12,7 @@ use clap::ValueEnum;
 use config::{Environment, File, FileFormat, Source};
 use jobforge_worker::Broker;
 use serde::{Deserialize, Serialize};
+use tokio_postgres::config::Host;
 use uuid::Uuid;
 
 use crate::cli::Global;
@@ -138,6 +139,7 @@ impl Config {
                     .with_context(|| format!("{name} is no Postgres URL"))?;
             }
         }
+        self.refuse_sockets_to_poolers()?;
         self.broker.named()?;
         self.required_broker()?;
         let rules = [
@@ -166,6 +168,28 @@ impl Config {
         self.egress.validate()?;
         self.server.validate()?;
         self.artifacts.validate()
+    }
+
+    /// Where there is a way around a pooler, the other ways lead to the pooler: over a socket nothing could keep its
+    /// clients from reading each other's answers (see `jobforge_core::connect`).
+    fn refuse_sockets_to_poolers(&self) -> Result<()> {
+        let urls = [
+            ("database_url", &self.database_url),
+            ("server.operator_url", &self.server.operator_url),
+            ("server.worker_url", &self.server.worker_url),
+        ];
+        let on_socket = |url: &String| {
+            let parsed: Option<tokio_postgres::Config> = url.parse().ok();
+            parsed.is_some_and(|parsed| parsed.get_hosts().iter().any(|host| matches!(host, Host::Unix(_))))
+        };
+        for (name, url) in urls {
+            if self.direct_url.is_some() && url.as_ref().is_some_and(on_socket) {
+                bail!(
+                    "{name} is a Unix socket: with direct_url set it leads to a pooler, which must be reached by TCP"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// The broker without which a server is not ready, if the settings say so.
@@ -350,6 +374,28 @@ mod tests {
             assert!(Settings::merge(vec![defaults(), file(text)]).is_err(), "{text}");
         }
         assert!(Settings::merge(vec![defaults(), environment(&[("JOBFORGE_SLOTS", "3")])]).is_err());
+    }
+
+    #[test]
+    fn a_pooler_is_reached_by_tcp() {
+        let (tcp, socket) = ("postgres://db/x", "postgres:///x?host=/run/pg");
+        for (direct, database, server, sound) in [
+            (tcp, tcp, tcp, true),
+            (tcp, socket, tcp, false),
+            (tcp, tcp, socket, false),
+            (socket, tcp, tcp, true),
+        ] {
+            let text = format!(
+                "direct_url = '{direct}'\ndatabase_url = '{database}'\n[server]\nworker_url = '{server}'"
+            );
+            let merged = Settings::merge(vec![defaults(), file(&text)]);
+            assert_eq!(merged.is_ok(), sound, "{text}");
+            merged
+                .err()
+                .into_iter()
+                .for_each(|error| assert!(error.to_string().contains("Unix socket"), "{error}"));
+        }
+        assert!(Settings::merge(vec![defaults(), file(&format!("database_url = '{socket}'"))]).is_ok());
     }
 
     #[test]

@@ -135,6 +135,25 @@ async fn of_several_servers_the_one_that_takes_writes_is_used() {
     assert!(!refused.is_connection(), "{refused:?}");
 }
 
+#[tokio::test]
+async fn whoever_requires_encryption_gets_no_connection_without_it() {
+    let story = Story::begin().await;
+    let url = story.db.url_as(APP, Some(PASSWORD));
+    assert!(connect(&format!("{url}?sslmode=prefer")).await.is_ok());
+    for required in ["sslmode=require", "sslmode=require&sslnegotiation=direct"] {
+        let Err(refused) = connect(&format!("{url}?{required}")).await else { panic!("{required}") };
+        assert!(matches!(refused, Error::Connect { .. }), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_without_a_name_will_do() {
+    let story = Story::begin().await;
+    let (port, name) = (story.db.cluster_port(), story.db.name());
+    let address = format!("hostaddr=127.0.0.1 port={port} user={APP} password={PASSWORD} dbname={name}");
+    assert!(connect(&address).await.is_ok());
+}
+
 /// A server, or what stands before it, that answers a question nobody asked.
 #[tokio::test]
 async fn a_connection_that_is_out_of_step_is_thrown_away() {

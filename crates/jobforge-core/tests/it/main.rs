@@ -12,6 +12,7 @@ mod looks;
 mod migrations;
 mod operating;
 mod operations;
+mod pooler;
 mod refusals;
 mod reports;
 mod rules;
