@@ -1,8 +1,10 @@
 //! For whom a call is made: the credential and the request that the audit log tells beside the login.
 
+use futures_util::future::join;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, GenericClient};
 
+use super::at_once::at_once;
 use super::wire::clean;
 use crate::error::Error;
 
@@ -21,29 +23,19 @@ pub struct Actor {
 /// let canceled = as_actor(&client, &actor, cancel_job(&client, tenant, id, None)).await?;
 /// ```
 ///
-/// Begin, actor, call and commit are sent at once, when this is first polled, and answered in one round trip; a
-/// transaction pooler keeps them on one connection. So `call` must be one call, or several joined, made on this same
-/// client and not polled before; and nothing is left open where this is dropped: what was sent ends with its commit.
-/// Of joined calls all are done or none.
+/// Actor and call are sent and answered as [`at_once`] does it.
 pub async fn as_actor<T>(
     client: &Client,
     actor: &Actor,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    const OPERATION: &str = "as_actor";
-    // In this order: the first poll of each sends it.
-    let (begun, named, answer, committed) = futures_util::future::join4(
-        client.batch_execute("begin"),
-        set_actor(client, actor),
-        call,
-        client.batch_execute("commit"),
-    )
-    .await;
-    begun.map_err(|error| Error::call(OPERATION, error))?;
-    named?;
-    let answer = answer?;
-    committed.map_err(|error| Error::call(OPERATION, error))?;
-    Ok(answer)
+    at_once(client, async {
+        // In this order: the first poll of each sends it.
+        let (named, answer) = join(set_actor(client, actor), call).await;
+        named?;
+        answer
+    })
+    .await
 }
 
 /// Says for whom the rest of this transaction is; outside of one it says nothing.

@@ -6,6 +6,7 @@
 
 mod actor;
 mod artifact;
+mod at_once;
 mod audit;
 mod bound;
 mod bulk;
@@ -65,6 +66,7 @@ mod worker;
 
 pub use actor::{Actor, as_actor, set_actor};
 pub use artifact::{announce_artifact, attach_artifact, hold_result};
+pub use at_once::at_once;
 pub use audit::{AuditEntry, AuditFilter, AuditPage, Subject, list_audit, list_system_audit, record_audit};
 pub use bound::{Call, bound_to, together};
 pub use bulk::{

@@ -48,13 +48,13 @@ pub(crate) async fn look(
     let client = app.db.operator().await?;
     let (state, stuck_leases, forgotten_pauses, starved) = client
         .call(async |c| {
-            try_join4(
+            let looks = try_join4(
                 rpc::system_state(c, limit),
                 rpc::list_stuck_leases(c, OVERDUE, limit),
                 rpc::list_forgotten_pauses(c, OLD, limit),
                 rpc::list_starved(c, PATIENCE, limit),
-            )
-            .await
+            );
+            rpc::at_once(c, looks).await
         })
         .await?;
     let version = env!("CARGO_PKG_VERSION");

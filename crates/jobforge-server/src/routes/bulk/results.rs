@@ -37,11 +37,11 @@ pub(crate) async fn results(
     // One that is not there has no results either: the look refuses it. Both are sent at once.
     let (_, results) = client
         .call(async |c| {
-            try_join(
+            let looks = try_join(
                 rpc::get_bulk(c, tenant.id, id),
                 rpc::list_bulk_results(c, tenant.id, ResultsOf::Operation(id), limit, after),
-            )
-            .await
+            );
+            rpc::at_once(c, looks).await
         })
         .await?;
     let next_cursor = next_cursor(&results, limit, |result| result.job_id);

@@ -31,7 +31,10 @@ pub(crate) async fn attempts(
     let client = app.db.tenant().await?;
     // A job that is not there has no attempts either: the look refuses it. Both are sent at once.
     client
-        .call(async |c| try_join(rpc::get_job(c, tenant.id, id), rpc::list_attempts(c, tenant.id, id)).await)
+        .call(async |c| {
+            let looks = try_join(rpc::get_job(c, tenant.id, id), rpc::list_attempts(c, tenant.id, id));
+            rpc::at_once(c, looks).await
+        })
         .await
         .map(|(_, attempts)| Answer(Attempts { attempts }))
 }

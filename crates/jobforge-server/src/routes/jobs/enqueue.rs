@@ -269,8 +269,12 @@ async fn tell(app: &App, tenant: Uuid, done: Vec<(Asked, Enqueued)>) -> Result<V
 /// The types of these jobs. One that was dropped since is told as it was asked for.
 async fn types_of(app: &App, tenant: Uuid, ids: &[Uuid]) -> Result<HashMap<Uuid, String>, Problem> {
     let client = app.db.tenant().await?;
-    let found =
-        client.attempt(async |c| try_join_all(ids.iter().map(|id| rpc::get_job(c, tenant, *id))).await).await;
+    let found = client
+        .attempt(async |c| {
+            let looks = try_join_all(ids.iter().map(|id| rpc::get_job(c, tenant, *id)));
+            rpc::at_once(c, looks).await
+        })
+        .await;
     let found = match found {
         Err(error) if error.code() == Some(Code::NotFound) => Vec::new(),
         found => found?,
