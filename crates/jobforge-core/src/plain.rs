@@ -14,6 +14,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{CancelToken, Client, Config, Error, Socket};
 
 use crate::connect::Connection;
+use crate::rpc::backend_pid;
 use crate::turns::{Turns, Way};
 
 /// Connects to this one server.
@@ -49,8 +50,8 @@ fn disguise(config: &mut Config) {
 
 /// The process of the session that answers.
 async fn backend(client: &Client, connection: &mut Connection) -> Result<i32, Error> {
-    let mut asked = pin!(client.query_typed("select pg_catalog.pg_backend_pid()", &[]));
-    let rows = poll_fn(|cx| {
+    let mut asked = pin!(backend_pid(client));
+    poll_fn(|cx| {
         loop {
             if let Poll::Ready(answer) = asked.as_mut().poll(cx) {
                 return Poll::Ready(answer);
@@ -62,8 +63,8 @@ async fn backend(client: &Client, connection: &mut Connection) -> Result<i32, Er
                 Poll::Pending => return Poll::Pending,
             }
         }
-    });
-    rows.await?.first().map_or(Ok(0), |row| row.try_get(0))
+    })
+    .await
 }
 
 /// What the driver takes for encryption.

@@ -135,6 +135,7 @@ pub use retry::{Retried, retry_job};
 pub use rules::{DefinitionRules, definition_rules, validate_job};
 pub use sealed_secret::{SealedSecret, list_sealed_secrets, reseal_secret};
 pub use series::{Point, SeriesRequest, read_series, read_system_series};
+pub(crate) use server::backend_pid;
 pub use server::{Server, inspect_server};
 pub use session::{FoundSession, create_session, end_session, find_session};
 pub use sleep::{Look, look, sleep_worker, wake_worker};

@@ -1,6 +1,6 @@
 //! What kind of server and login a connection has.
 
-use tokio_postgres::GenericClient;
+use tokio_postgres::{Client, GenericClient};
 
 use super::wire::Columns;
 use crate::error::Error;
@@ -46,4 +46,9 @@ pub async fn inspect_server<C: GenericClient>(c: &C) -> Result<Server, Error> {
         bypasses_rls: columns.take()?,
         owner: columns.take()?,
     })
+}
+
+/// The process of the session that answers.
+pub(crate) async fn backend_pid(client: &Client) -> Result<i32, tokio_postgres::Error> {
+    client.query_typed_one("select pg_catalog.pg_backend_pid()", &[]).await?.try_get(0)
 }
