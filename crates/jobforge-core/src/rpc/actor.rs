@@ -1,10 +1,10 @@
 //! For whom a call is made: the credential and the request that the audit log tells beside the login.
 
-use futures_util::future::join;
+use futures_util::future::join3;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, GenericClient};
 
-use super::at_once::at_once;
+use super::at_once::begin;
 use super::wire::clean;
 use crate::error::Error;
 
@@ -23,19 +23,23 @@ pub struct Actor {
 /// let canceled = as_actor(&client, &actor, cancel_job(&client, tenant, id, None)).await?;
 /// ```
 ///
-/// Actor and call are sent and answered as [`at_once`] does it.
+/// When it has begun, actor, call and commit are sent at once, and answered in one round trip; a transaction pooler keeps them
+/// on one session. So `call` must be one call, or several joined, made on this same client and not polled before; and
+/// nothing is left open where this is dropped. Of joined calls all are done or none.
 pub async fn as_actor<T>(
     client: &Client,
     actor: &Actor,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    at_once(client, async {
-        // In this order: the first poll of each sends it.
-        let (named, answer) = join(set_actor(client, actor), call).await;
-        named?;
-        answer
-    })
-    .await
+    const OPERATION: &str = "as_actor";
+    begin(client, OPERATION).await?;
+    // In this order: the first poll of each sends it.
+    let (named, answer, committed) =
+        join3(set_actor(client, actor), call, client.batch_execute("commit")).await;
+    named?;
+    let answer = answer?;
+    committed.map_err(|error| Error::call(OPERATION, error))?;
+    Ok(answer)
 }
 
 /// Says for whom the rest of this transaction is; outside of one it says nothing.

@@ -1,5 +1,6 @@
 //! Calls sent at once and answered in one round trip.
 
+use futures_util::FutureExt;
 use futures_util::future::join3;
 use tokio_postgres::Client;
 
@@ -25,4 +26,29 @@ pub async fn at_once<T>(client: &Client, calls: impl Future<Output = Result<T, E
     let answer = answer?;
     committed.map_err(|error| Error::call(OPERATION, error))?;
     Ok(answer)
+}
+
+/// Begins a transaction and waits until it has begun, for calls that say first for whom they are: where it did not
+/// begin, that would be forgotten at once, and the call would be made for nobody. What follows is sent at once.
+pub(super) async fn begin(client: &Client, operation: &'static str) -> Result<(), Error> {
+    let begun = Begun(Some(client));
+    client.batch_execute("begin").await.map_err(|error| Error::call(operation, error))?;
+    begun.keep();
+    Ok(())
+}
+
+/// A transaction that may have begun; whoever is dropped here leaves none.
+struct Begun<'a>(Option<&'a Client>);
+
+impl Begun<'_> {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        // Its first poll sends it; nobody waits for the answer.
+        self.0.map(|client| client.batch_execute("rollback").now_or_never());
+    }
 }

@@ -9,6 +9,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::at_once::begin;
 use super::lock_limit::limit_locks;
 use crate::error::Error;
 
@@ -33,7 +34,7 @@ pub async fn bound_to<T: Send>(
     answers.pop().ok_or_else(|| Error::shape(OPERATION, "no answer"))
 }
 
-/// Makes many calls in one transaction and one round trip, each bound to its tenant; they are committed together or not
+/// Makes many calls in one transaction and one round trip, or two where some are bound to a tenant; they are committed together or not
 /// at all. All of them are made on this same client and were not polled before; dropping this leaves nothing open. With a
 /// limit, each wait for somebody else's lock is an error when it lasts longer.
 pub async fn together<T: Send>(
@@ -41,7 +42,12 @@ pub async fn together<T: Send>(
     lock_limit: Option<Duration>,
     calls: Vec<(Option<Uuid>, Call<'_, T>)>,
 ) -> Result<Vec<T>, Error> {
-    let mut steps = vec![step(client, Step::Begin)];
+    let mut steps = Vec::with_capacity(calls.len() + 3);
+    if calls.iter().any(|(tenant, _)| tenant.is_some()) {
+        begin(client, OPERATION).await?;
+    } else {
+        steps.push(step(client, Step::Begin));
+    }
     steps.extend(lock_limit.map(|limit| step(client, Step::LimitLocks(limit))));
     // What an earlier transaction of the session left is empty; what this one leaves ends with it.
     let mut bound = None;

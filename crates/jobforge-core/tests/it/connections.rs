@@ -1,11 +1,11 @@
 //! Connections: what they refuse, and what they notice.
 
-use jobforge_core::connect::{check_writable, connect, with_connection};
+use jobforge_core::connect::{check_writable, connect, connect_with, drive, with_connection};
 use jobforge_core::listen::{self, Listener, WAKE};
 use jobforge_core::preflight::{self, Unfit};
-use jobforge_core::rpc::list_workers;
-use jobforge_core::{Error, migrate};
-use jobforge_testkit::{APP, FaultProxy, Mode, OPERATOR, PASSWORD, TestDb, WORKER};
+use jobforge_core::rpc::{as_actor, bound_to, list_workers};
+use jobforge_core::{Actor, Error, migrate};
+use jobforge_testkit::{APP, FaultProxy, Mode, OPERATOR, PASSWORD, TENANT_A, TestDb, WORKER};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -178,4 +178,44 @@ async fn a_connection_that_is_out_of_step_is_thrown_away() {
     };
     let (answer, ()) = tokio::join!(caller, server);
     assert!(answer.unwrap_err().is_connection());
+}
+
+/// A session that is told to stop may do so at a transaction's begin, and would take what was sent behind it for itself.
+#[tokio::test]
+async fn a_call_for_somebody_is_not_made_where_its_transaction_did_not_begin() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!(
+        "postgres://somebody@127.0.0.1:{}/db?target_session_attrs=any",
+        listener.local_addr().unwrap().port()
+    );
+    let server = async {
+        for _ in 0..2 {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut heard = [0; 1024];
+            assert!(socket.read(&mut heard).await.unwrap() > 0);
+            socket.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await.unwrap();
+            let length = socket.read(&mut heard).await.unwrap();
+            assert_eq!(&heard[..length], b"Q\0\0\0\x0abegin\0");
+            let refusal = b"SERROR\0VERROR\0C57014\0Mcanceling statement\0\0";
+            let length = u8::try_from(refusal.len() + 4).unwrap();
+            let answer = [b"E\0\0\0", &[length][..], refusal, b"Z\0\0\0\x05I"].concat();
+            socket.write_all(&answer).await.unwrap();
+            let length = socket.read(&mut heard).await.unwrap();
+            assert_eq!(&heard[..length], b"Q\0\0\0\x0drollback\0", "nothing else is sent");
+        }
+    };
+    let config: tokio_postgres::Config = url.parse().unwrap();
+    let caller = async {
+        let actor = Actor { credential: "key".to_owned(), request_id: None };
+        let (client, connection) = connect_with(&config).await.unwrap();
+        let named =
+            drive(connection, async { as_actor(&client, &actor, list_workers(&client, 1)).await }).await;
+        let (client, connection) = connect_with(&config).await.unwrap();
+        let bound =
+            drive(connection, async { bound_to(&client, Some(TENANT_A), list_workers(&client, 1)).await })
+                .await;
+        [named.is_err(), bound.is_err()]
+    };
+    let (refused, ()) = tokio::join!(caller, server);
+    assert_eq!(refused, [true, true]);
 }
