@@ -59,7 +59,7 @@ impl Listener {
     /// see [`Listener::test`].
     ///
     /// Who may be behind one listens to no channel before it has heard a test: what a pooler's session was told to listen to is
-    /// sent to whoever uses it next, and `PgBouncer` 1.18 may never take it back from them then.
+    /// sent to whoever uses it next, who never asked for it.
     pub async fn connect(url: &str, channels: &[&str]) -> Result<Listener, Error> {
         let mut listener = Listener::mute(url).await?;
         listener.resume(channels).await?;

@@ -38,7 +38,7 @@ async fn channels(pooler: &Pooler) -> Vec<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// What a session of the pool is told to listen to is sent to whoever has it next, and `PgBouncer` may never take it back.
+/// What a session of the pool is told to listen to is sent to whoever has it next.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pools_session_listens_to_nothing_but_the_proof_and_to_nothing_after_it() {
     let story = Story::begin().await;
