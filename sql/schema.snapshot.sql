@@ -1374,7 +1374,7 @@ grant execute on function jobforge.enqueue_jobs(uuid, text[], jsonb[], text[], i
 create function jobforge.enqueue_keyed(p_tenant_id uuid, p_types text[], p_payloads jsonb[], p_queues text[], p_priorities integer[], p_run_ats timestamp with time zone[], p_idempotency_keys text[], p_dedupe_keys text[], p_ids uuid[], p_max_attempts integer[], p_correlation_ids text[], p_traceparents text[], p_tags jsonb[], p_sources text[], p_source_refs text[], p_created_by text, p_concurrency_keys text[], p_room integer, p_retention text) returns TABLE(at integer, id uuid, status text, existing boolean, run_at timestamp with time zone, error_code text, error_reason text) language plpgsql volatile;
 alter function jobforge.enqueue_keyed(uuid, text[], jsonb[], text[], integer[], timestamp with time zone[], text[], text[], uuid[], integer[], text[], text[], jsonb[], text[], text[], text, text[], integer, text) owner to jf_fn;
 
-create function jobforge.enqueue_plain(p_tenant_id uuid, p_type text, p_payload jsonb, p_created_by text DEFAULT NULL::text, OUT id uuid, OUT run_at timestamp with time zone) returns record language plpgsql volatile security definer set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+create function jobforge.enqueue_plain(p_tenant_id uuid, p_type text, p_payload jsonb, p_created_by text DEFAULT NULL::text) returns uuid language plpgsql volatile security definer set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.enqueue_plain(uuid, text, jsonb, text) owner to jf_fn;
 grant execute on function jobforge.enqueue_plain(uuid, text, jsonb, text) to jf_operator;
 grant execute on function jobforge.enqueue_plain(uuid, text, jsonb, text) to jf_tenant;
@@ -1524,6 +1524,10 @@ grant execute on function jobforge.id_base(timestamp with time zone) to jf_fn;
 create function jobforge.id_tail() returns text language sql volatile;
 alter function jobforge.id_tail() owner to jf_sys;
 grant execute on function jobforge.id_tail() to jf_fn;
+
+create function jobforge.id_time(p_id uuid) returns timestamp with time zone language sql immutable;
+alter function jobforge.id_time(uuid) owner to jf_sys;
+grant execute on function jobforge.id_time(uuid) to jf_fn;
 
 create function jobforge.is_connector_secret(p_secret jsonb) returns boolean language sql immutable;
 alter function jobforge.is_connector_secret(jsonb) owner to jf_fn;
@@ -1730,6 +1734,10 @@ alter function jobforge.move_limited_since(text, text, xid8, xid8) owner to jf_s
 
 create function jobforge.narrowed_tenant(p_login_tenant_id uuid, p_narrowed text) returns uuid language plpgsql immutable;
 alter function jobforge.narrowed_tenant(uuid, text) owner to jf_sys;
+
+create function jobforge.new_id(p_now timestamp with time zone) returns uuid language sql volatile;
+alter function jobforge.new_id(timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.new_id(timestamp with time zone) to jf_fn;
 
 create function jobforge.next_jobs(p_tenant_id uuid, p_before uuid, p_live boolean, p_over boolean) returns TABLE(id uuid, type text, queue text, priority smallint, status text, run_at timestamp with time zone, created_at timestamp with time zone, started_at timestamp with time zone, finished_at timestamp with time zone, fence integer, failures integer, max_attempts smallint, source text, correlation_id text, tags jsonb, error text, payload jsonb) language sql stable;
 alter function jobforge.next_jobs(uuid, uuid, boolean, boolean) owner to jf_fn;

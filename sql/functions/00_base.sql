@@ -38,6 +38,27 @@ as $$ select substr(gen_random_uuid()::text, 20) $$;
 comment on function jobforge.id_tail() is 'What tells the ids of two batches of the same moment apart. Costs more than the rest of an id.';
 grant execute on function jobforge.id_tail() to jf_fn;
 
+create or replace function jobforge.new_id(p_now timestamptz) returns uuid
+language sql volatile
+as $$
+  select overlay(gen_random_uuid()::text placing
+    overlay('0' || to_hex(jobforge.id_base(p_now)) placing '7' from 13 for 0) from 1 for 19)::uuid
+$$;
+comment on function jobforge.new_id(timestamptz) is
+  'The id of a job that comes alone, as make_id would make it at position 0, with fewer operators: each is set up for every call.';
+grant execute on function jobforge.new_id(timestamptz) to jf_fn;
+
+create or replace function jobforge.id_time(p_id uuid) returns timestamptz
+language sql immutable
+as $$
+  -- The nearest microsecond, from the middle between the places 0 and 1: an id of a batch of one is a count ahead.
+  select to_timestamp(0) + interval '1 microsecond' * (
+    (('x' || overlay(substr(replace(p_id::text, '-', ''), 1, 16) placing '' from 13 for 1))::bit(60)::bigint * 125 + 194) / 512)
+$$;
+comment on function jobforge.id_time(uuid) is
+  'The moment that the id of a single job was made from, to the microsecond, of which an id counts four.';
+grant execute on function jobforge.id_time(uuid) to jf_fn;
+
 create or replace function jobforge.require_tenant(p_tenant_id uuid) returns void
 language plpgsql stable
 as $$

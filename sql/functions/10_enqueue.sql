@@ -20,8 +20,8 @@ begin
   if coalesce(p_queue, p_idempotency_key, p_dedupe_key, p_correlation_id, p_traceparent, p_source, p_source_ref,
       p_concurrency_key) is null and p_priority is null and p_run_at is null and p_id is null and p_max_attempts is null
       and p_tags is null then
-    select e.id, 'queued', false, e.run_at into id, status, existing, run_at
-    from jobforge.enqueue_plain(p_tenant_id, p_type, p_payload, p_created_by) as e;
+    id := jobforge.enqueue_plain(p_tenant_id, p_type, p_payload, p_created_by);
+    status := 'queued'; existing := false; run_at := jobforge.id_time(id);
     return;
   end if;
 

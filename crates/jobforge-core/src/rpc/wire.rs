@@ -50,43 +50,6 @@ impl<'a> FromSql<'a> for JsonText {
     accepts!(JSONB);
 }
 
-/// A record of two fields: what a function in the select list answers, where it costs less than in a FROM.
-#[derive(Debug)]
-pub(crate) struct Pair<A, B>(pub(crate) A, pub(crate) B);
-
-impl<'a, A: FromSql<'a>, B: FromSql<'a>> FromSql<'a> for Pair<A, B> {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Pair<A, B>, Box<dyn StdError + Sync + Send>> {
-        let (fields, raw) = split_word(raw)?;
-        if fields != 2 {
-            return Err(format!("a record of {fields} fields, not 2").into());
-        }
-        let (first, raw) = split_field(raw)?;
-        let (second, _) = split_field(raw)?;
-        Ok(Pair(first, second))
-    }
-
-    accepts!(RECORD);
-}
-
-/// A field of a record and what follows it: its type, its length (-1 for null), its bytes.
-fn split_field<'a, T: FromSql<'a>>(raw: &'a [u8]) -> Result<(T, &'a [u8]), Box<dyn StdError + Sync + Send>> {
-    let (oid, raw) = split_word(raw)?;
-    let (length, raw) = split_word(raw)?;
-    let field = Type::from_oid(oid.cast_unsigned()).filter(T::accepts).ok_or("a field of another type")?;
-    match usize::try_from(length) {
-        Ok(length) => {
-            let (value, rest) = raw.split_at_checked(length).ok_or("a record that ends early")?;
-            Ok((T::from_sql(&field, value)?, rest))
-        }
-        Err(_) => Ok((T::from_sql_null(&field)?, raw)),
-    }
-}
-
-fn split_word(raw: &[u8]) -> Result<(i32, &[u8]), &'static str> {
-    let (word, rest) = raw.split_first_chunk().ok_or("a record that ends early")?;
-    Ok((i32::from_be_bytes(*word), rest))
-}
-
 /// A row read from its first column to its last: by position, because a look-up by name costs a search
 /// for every value of every row.
 pub(crate) struct Columns<'a> {
@@ -145,22 +108,4 @@ pub(crate) fn in_order<T>(
 /// Text that Postgres can store: it has no NUL, so each becomes U+FFFD.
 pub(crate) fn clean(text: &str) -> std::borrow::Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_of_two_fields_is_read_and_any_other_is_an_error() {
-        let record =
-            [&2_i32.to_be_bytes()[..], &23_i32.to_be_bytes(), &4_i32.to_be_bytes(), &7_i32.to_be_bytes()]
-                .concat();
-        let null = [&record[..], &25_i32.to_be_bytes(), &(-1_i32).to_be_bytes()].concat();
-        let Pair(number, text): Pair<i32, Option<&str>> = Pair::from_sql(&Type::RECORD, &null).unwrap();
-        assert_eq!((number, text), (7, None));
-        assert!(Pair::<i32, Option<i32>>::from_sql(&Type::RECORD, &null).is_err());
-        assert!(Pair::<i32, Option<&str>>::from_sql(&Type::RECORD, &record).is_err());
-        assert!(Pair::<i32, Option<&str>>::from_sql(&Type::RECORD, &null[4..]).is_err());
-    }
 }

@@ -1,11 +1,13 @@
 //! The life of a job: enqueued, claimed, ended, read.
 
+use jiff::Timestamp;
 use jobforge_core::rpc::{
     claim_jobs, close_lease, complete_job, complete_jobs, enqueue_job, enqueue_prepared, fail_job, get_job,
     list_attempts, list_jobs, prepare_enqueue, rehearse_claim, release_jobs,
 };
 use jobforge_core::{ClaimRequest, Class, Code, Completion, Cursor, Error, Job, JobFilter, NewJob, Verdict};
 use jobforge_testkit::{NOOP, OTHER, QUEUE, TENANT_A, TENANT_B, WORKER};
+use uuid::Uuid;
 
 use crate::story::{Story, W1, failure, json, lanes, noop, refused, request};
 
@@ -73,6 +75,34 @@ async fn a_prepared_enqueue_is_an_enqueue() {
     let used = "select sum(generic_plans + custom_plans)::bigint from pg_prepared_statements where statement ~ 'enqueue_plain'";
     let used: i64 = story.app.query_typed_one(used, &[]).await.unwrap().get(0);
     assert_eq!(used, 10, "the plain ones went by the prepared statement");
+}
+
+#[tokio::test]
+async fn an_enqueue_tells_the_moment_from_which_its_job_is_due() {
+    let story = Story::begin().await;
+    let admin = story.db.connect_super().await;
+    let large = NewJob::new(NOOP, &"x".repeat(1000)).unwrap();
+    let in_sql = "select e.id, e.run_at from generate_series(1, 200) as n
+        cross join lateral jobforge.enqueue_job(set_config('app.tenant_id', $1, true)::uuid, $2, to_jsonb(n)) as e";
+    let mut told = Vec::new();
+    // A tenant with a limit, and one that is written in capitals, go the long way.
+    for (limit, spelled) in [(None, TENANT_A.to_string()), (Some(9999), TENANT_B.to_string())] {
+        let limited = "update jobforge.tenants set max_pending = $1";
+        admin.execute(limited, &[&limit]).await.unwrap();
+        for job in [&noop(), &large].into_iter().cycle().take(200) {
+            let enqueued = enqueue_job(&story.app, TENANT_A, job).await.unwrap();
+            told.push((enqueued.id, enqueued.run_at));
+        }
+        for spelled in [&spelled, &spelled.to_uppercase()] {
+            let rows = story.app.query(in_sql, &[spelled, &NOOP]).await.unwrap();
+            told.extend(rows.iter().map(|row| (row.get(0), row.get(1))));
+        }
+    }
+    let (ids, times): (Vec<Uuid>, Vec<Timestamp>) = told.into_iter().unzip();
+    let true_ones = "select count(*) from unnest($1::uuid[], $2::timestamptz[]) as told(id, run_at)
+        join jobforge.jobs j using (id) where j.run_at = told.run_at and j.created_at = told.run_at";
+    let count: i64 = admin.query_one(true_ones, &[&ids, &times]).await.unwrap().get(0);
+    assert_eq!(count, 1200);
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ async fn plain(app: &mut Watched) -> Vec<String> {
     let mut found = Vec::new();
     for (tenant, kind) in tenants.iter().zip(&types) {
         app.run(&format!("set app.tenant_id = '{tenant}'")).await;
-        let call = "select id from jobforge.enqueue_plain($1, $2, '{\"n\": 1}', 'somebody')";
+        let call = "select jobforge.enqueue_plain($1, $2, '{\"n\": 1}', 'somebody')";
         let seen = app.call(call, &[tenant, kind]).await;
         found.extend(faults("enqueue_plain", &seen, 1));
     }
@@ -93,7 +93,7 @@ async fn early(db: &TestDb) -> Watched {
     let tenant = jobforge_testkit::TENANT_A;
     for _ in 0..10 {
         app.run(&format!("set app.tenant_id = '{tenant}'")).await;
-        app.call("select id from jobforge.enqueue_plain($1, $2, '{}')", &[&tenant, &NOOP]).await;
+        app.call("select jobforge.enqueue_plain($1, $2, '{}')", &[&tenant, &NOOP]).await;
         app.run("reset app.tenant_id").await;
         let call = "select id from jobforge.enqueue_gathered(array[$1::uuid], array[$2::text], '{\"{}\"}')";
         app.call(call, &[&tenant, &NOOP]).await;

@@ -33,7 +33,7 @@ async fn a_small_limit_is_exact() {
     assert_eq!(told[..2], ["in", "in"]);
     assert!(told[2..].iter().all(|told| told.contains("max_pending")), "{told:?}");
     assert_eq!(refusal(one(&stage, "'{}'").await), FULL);
-    let plain = "select * from jobforge.enqueue_plain($1, $2, '{}')";
+    let plain = "select jobforge.enqueue_plain($1, $2, '{}')";
     assert_eq!(refusal(stage.app.query(plain, &[&TENANT_A, &NOOP]).await), FULL);
     enqueue_many(stage.app.client(), TENANT_B, NOOP, 20).await.unwrap();
     assert_eq!(
@@ -114,7 +114,7 @@ async fn an_open_transaction_holds_no_other_enqueue_up() {
 async fn a_tenants_retention_is_that_of_its_jobs() {
     let stage = Stage::set().await;
     stage.tenant(TENANT_A, "p_retention => 'month'").await;
-    let plain = "select id from jobforge.enqueue_plain($1, $2, '{}')";
+    let plain = "select jobforge.enqueue_plain($1, $2, '{}')";
     stage.app.query(plain, &[&TENANT_A, &NOOP]).await.unwrap();
     stage.jobs(2).await;
     one(&stage, "p_idempotency_key => 'k'").await.unwrap();
