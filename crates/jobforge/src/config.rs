@@ -35,6 +35,7 @@ pub(crate) struct Config {
     pub(crate) tenant: Option<Uuid>,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) pg_bin: Option<PathBuf>,
+    pub(crate) pg_download: bool,
     pub(crate) worker: WorkerSettings,
     pub(crate) scheduler: SchedulerSettings,
     pub(crate) egress: egress::EgressSection,

@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use jobforge_postgres::{Error, Search, Version, find_binaries};
+use jobforge_postgres::{Error, Package, Search, Version, find_binaries};
 use tempfile::tempdir;
 
 /// Scripts that only know their version.
-fn fake_postgres(bin: &Path, version: &str) {
+pub(crate) fn fake_postgres(bin: &Path, version: &str) {
     fs::create_dir_all(bin).unwrap();
     for name in ["postgres", "initdb"] {
         let script = format!("#!/bin/sh\necho '{name} (PostgreSQL) {version}'\n");
@@ -31,6 +31,7 @@ fn a_machine_without_postgres_is_told_how_to_get_one() {
         "apt-get install -y --no-install-recommends postgresql"
     };
     assert!(text.contains(install), "{text}");
+    assert_eq!(text.contains("jobforge dev --yes"), Package::of_this_machine().is_some(), "{text}");
 }
 
 #[test]

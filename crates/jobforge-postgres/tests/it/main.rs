@@ -3,6 +3,7 @@
 
 mod binaries;
 mod crash;
+mod package;
 mod refusal;
 mod server_user;
 mod start;

@@ -16,6 +16,7 @@ use crate::commands::schedule::scheduler_config;
 use crate::config::Config;
 use crate::demo::TENANT;
 use crate::dev::api::{self, Given};
+use crate::dev::binaries;
 use crate::dev::home::{DevFile, DevHome};
 use crate::dev::logins::Logins;
 use crate::dev::roles::{self, Urls};
@@ -38,9 +39,10 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     let programs = Programs::load(config.worker.commands_file.as_deref().or(Programs::found_here()))?;
     let egress = egress_settings(config)?;
     let tokens = token_config(&config.server.tokens, || Ok(egress.clone()))?;
+    let config = Config { pg_bin: args.pg_bin.or_else(|| config.pg_bin.clone()), ..config.clone() };
+    binaries::offer(&config, args.yes)?;
     // From here on a signal waits until there is something to stop.
     let mut signals = Signals::listen()?;
-    let config = Config { pg_bin: args.pg_bin.or_else(|| config.pg_bin.clone()), ..config.clone() };
     let ground = Ground::prepare(&config, args.data_dir).await?;
     let (urls, report) = roles::prepare(&ground.server.access, &logins(&ground.home)?).await?;
     let store: Option<Arc<dyn Artifacts>> =

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use jobforge_postgres::{Address, Cluster, Error, Search, Settings};
+use jobforge_postgres::{Address, Cluster, Error, Settings};
 use tokio::task::spawn_blocking;
 
 use crate::config::Config;
+use crate::dev::binaries::search;
 use crate::dev::home::{DevHome, DevLock, ROOT_DIR};
 
 /// A Postgres that was started or found.
@@ -85,13 +86,7 @@ impl Server {
             let access = Access::Superuser(address);
             return Ok(Server { access, description, cluster: None, data_dir: Some(dir) });
         }
-        let binaries = Search {
-            explicit: pg_bin,
-            path: env::var_os("PATH"),
-            cache_dir: env::var_os("HOME").map(|home| Path::new(&home).join(".cache/jobforge/postgres")),
-            ..Search::default()
-        }
-        .find()?;
+        let binaries = search(pg_bin).find()?;
         let (version, began) = (binaries.version, Instant::now());
         let runtime_dir = env::var_os("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
         let cluster = Cluster::start(Settings { runtime_dir, ..Settings::new(&dir, binaries) })?;
