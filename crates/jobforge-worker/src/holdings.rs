@@ -35,8 +35,8 @@ pub(crate) struct BeatList {
     pub(crate) lease: Arc<Lease>,
     /// Every job of the lease that is not settled, in claim order.
     pub(crate) jobs: Vec<JobRef>,
-    /// Of the claims up to this one the worker holds nothing else. An answer that was lost on its way
-    /// belongs to a later claim.
+    /// Of the claims up to this one the worker holds nothing else: nothing where an answer was lost on its way
+    /// ([`Lease::keep_claims`]), because its claim may be an earlier one.
     pub(crate) through: Option<i64>,
 }
 

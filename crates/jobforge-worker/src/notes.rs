@@ -74,8 +74,8 @@ pub(crate) fn gather(said: &mut Vec<Said>, (job, note): (Arc<Job>, Note)) {
 }
 
 impl Said {
-    /// Sends it. A job that is no longer ours is stopped; a note that is refused or meets a broken
-    /// connection is gone, since repeating a line could double it.
+    /// Sends it. A job that is no longer ours is stopped; a note that is refused is gone, and so is a line that meets a
+    /// broken connection, since repeating it could double it.
     pub(crate) async fn send(&mut self, client: &Client, patience: Duration) -> Result<(), Error> {
         let (lease, job) = (self.job.lease.id, self.job.job_ref());
         let mut answer = within(patience, "append_log", rpc::append_log(client, lease, job, &self.lines))
@@ -111,10 +111,10 @@ impl Said {
         answer
     }
 
-    /// What is worth telling again after a broken connection: the program's end, which twice is as good as once.
+    /// What is worth telling again after a broken connection: what twice is as good as once.
     pub(crate) fn repeatable(self) -> Option<Said> {
-        let Said { job, exit, .. } = self;
-        let exit = Some(exit?);
-        Some(Said { job, lines: Vec::new(), progress: None, exit, hold: None })
+        let Said { job, progress, exit, .. } = self;
+        let worth_it = progress.is_some() || exit.is_some();
+        worth_it.then(|| Said { job, lines: Vec::new(), progress, exit, hold: None })
     }
 }

@@ -71,7 +71,7 @@ impl Reporter {
         let most = self.engine.config.report_group;
         let engine = self.engine.clone();
         let live = self.bundles.iter().any(|bundle| bundle.lease.life() != Life::Overdue);
-        if live || !self.group.is_empty() || !self.to_close().is_empty() {
+        if live || !self.group.is_empty() || !self.said.is_empty() || !self.to_close().is_empty() {
             return Ok(());
         }
         tokio::select! {
@@ -305,7 +305,7 @@ impl Reporter {
 
     fn is_over(&self) -> bool {
         let told = self.bundles.is_empty() && self.flights.is_empty() && self.inboxes.endings.is_empty();
-        told && self.engine.holdings.leases().is_empty()
+        told && self.said.is_empty() && self.engine.holdings.leases().is_empty()
     }
 }
 

