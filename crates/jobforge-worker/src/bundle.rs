@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use jobforge_core::{AttemptEnd, Class, Code, Completion, Error, Failed, Failure, JobRef, Verdict, rpc};
+use tokio::time::Instant;
 use tokio_postgres::Client;
 
+use crate::apart::{LOCKED, Report, apart, spoils};
 use crate::engine::{Engine, Finished};
 use crate::executor::Ending;
 use crate::job::{Job, Lease};
@@ -21,6 +23,9 @@ use crate::stats::Counters;
 /// The most a result may have; a smaller one that is called invalid met a race.
 const MAX_RESULT: usize = 1024 * 1024;
 
+/// How long what somebody else holds locked is left alone.
+const AGAIN: Duration = Duration::from_millis(500);
+
 /// The unanswered reports of one lease.
 #[derive(Debug)]
 pub(crate) struct Bundle {
@@ -31,6 +36,8 @@ pub(crate) struct Bundle {
     snoozes: Batch<Duration>,
     /// Jobs the database has answered for, and how many of them had started.
     pub(crate) settled: Settled,
+    /// When to try again what somebody else holds locked, if there is nothing else in it.
+    again_at: Option<Instant>,
 }
 
 /// Rows of one call, beside the jobs they speak of.
@@ -57,8 +64,6 @@ pub(crate) struct Settled {
 pub(crate) struct Call<'a> {
     pub(crate) client: &'a Client,
     pub(crate) patience: Duration,
-    /// How long to wait for somebody else's lock, if not as long as for the answer.
-    pub(crate) locked: Option<Duration>,
     pub(crate) engine: &'a Engine,
 }
 
@@ -71,11 +76,13 @@ impl Bundle {
             releases: Batch::new(),
             snoozes: Batch::new(),
             settled: Settled::default(),
+            again_at: None,
         }
     }
 
     pub(crate) fn add(&mut self, finished: Finished, engine: &Engine) {
         let Finished { job, ending, started } = finished;
+        self.again_at = None;
         let entry = Entry { job, started };
         match ending {
             Ending::Complete(result) => {
@@ -101,6 +108,22 @@ impl Bundle {
         self.len() == 0
     }
 
+    /// From when on it is to be sent.
+    pub(crate) fn due(&self) -> Instant {
+        self.again_at.unwrap_or_else(Instant::now)
+    }
+
+    /// Takes in what another one for the same lease has to tell.
+    pub(crate) fn merge(&mut self, other: Bundle) {
+        let Bundle { completions, failures, releases, snoozes, settled, again_at, .. } = other;
+        self.again_at = self.again_at.and(again_at);
+        self.settled.started += settled.started;
+        self.completions.append(completions);
+        self.failures.append(failures);
+        self.releases.append(releases);
+        self.snoozes.append(snoozes);
+    }
+
     /// How many jobs it speaks of.
     pub(crate) fn len(&self) -> usize {
         let Bundle { completions, failures, releases, snoozes, .. } = self;
@@ -122,7 +145,9 @@ impl Bundle {
         self.send_completions(call).await?;
         self.send_snoozes(call).await?;
         self.send_failures(call).await?;
-        self.send_releases(call).await
+        self.send_releases(call).await?;
+        self.again_at = (!self.is_empty()).then(|| Instant::now() + AGAIN);
+        Ok(())
     }
 
     /// Where the first of its completions was claimed, if it has so many of them.
@@ -131,39 +156,52 @@ impl Bundle {
         jobs.first().filter(|_| jobs.len() >= at_least).map(|entry| entry.job.lane)
     }
 
-    pub(crate) async fn send_completions(&mut self, call: Call<'_>) -> Result<(), Error> {
+    /// What somebody else holds locked stays.
+    async fn send_completions(&mut self, call: Call<'_>) -> Result<(), Error> {
         let Batch { jobs, rows } = &mut self.completions;
-        let answer = match call.complete(&self.lease, rows).await {
-            // One row may have spoiled the group: each is sent alone.
-            Err(error) if spoils(&error) && rows.len() > 1 => call.complete_each(&self.lease, rows).await?,
-            Err(error) if spoils(&error) => vec![Err(error)],
-            answer => answer?.into_iter().map(Ok).collect(),
-        };
+        let answers = apart(Completing(call, &self.lease), rows).await?;
         let (jobs, rows) = (std::mem::take(jobs), std::mem::take(rows));
-        for ((entry, row), answer) in jobs.into_iter().zip(rows).zip(answer) {
+        for ((entry, row), answer) in jobs.into_iter().zip(rows).zip(answers) {
             match answer {
-                Ok(Verdict::Done | Verdict::Already) => {
-                    Counters::add(&call.engine.counters.completed, 1);
-                    self.settled.settle(&entry, &End::Completed, call.engine);
-                }
-                Ok(Verdict::Invalid) if fits(&row) && entry.job.retry_report() => {
-                    self.completions.push(entry, row);
-                }
-                Ok(Verdict::Invalid) => {
-                    let failure = refused(
-                        &row,
-                        "the result cannot be stored: it is too large or holds what JSON in Postgres cannot",
-                    );
-                    self.failures.push(entry, failure);
-                }
-                Ok(verdict) => self.settled.stale(&entry, verdict, call.engine),
-                Err(error) => {
-                    let failure = refused(&row, &format!("the completion was refused: {}", told(&error)));
-                    self.failures.push(entry, failure);
-                }
+                Some(answer) => self.completed(entry, row, answer, call.engine),
+                None => self.completions.push(entry, row),
             }
         }
         Ok(())
+    }
+
+    /// Sends the completions on a connection on which others wait: all of them, or none.
+    pub(crate) async fn send_lent(&mut self, call: Call<'_>) -> Result<(), Error> {
+        let answers = Completing(call, &self.lease).send(&self.completions.rows, LOCKED).await?;
+        let Batch { jobs, rows } = std::mem::replace(&mut self.completions, Batch::new());
+        for ((entry, row), verdict) in jobs.into_iter().zip(rows).zip(answers) {
+            self.completed(entry, row, Ok(verdict), call.engine);
+        }
+        Ok(())
+    }
+
+    fn completed(&mut self, entry: Entry, row: Completion, answer: Result<Verdict, Error>, engine: &Engine) {
+        match answer {
+            Ok(Verdict::Done | Verdict::Already) => {
+                Counters::add(&engine.counters.completed, 1);
+                self.settled.settle(&entry, &End::Completed, engine);
+            }
+            Ok(Verdict::Invalid) if fits(&row) && entry.job.retry_report() => {
+                self.completions.push(entry, row);
+            }
+            Ok(Verdict::Invalid) => {
+                let failure = refused(
+                    &row,
+                    "the result cannot be stored: it is too large or holds what JSON in Postgres cannot",
+                );
+                self.failures.push(entry, failure);
+            }
+            Ok(verdict) => self.settled.stale(&entry, verdict, engine),
+            Err(error) => {
+                let failure = refused(&row, &format!("the completion was refused: {}", told(&error)));
+                self.failures.push(entry, failure);
+            }
+        }
     }
 
     async fn send_snoozes(&mut self, call: Call<'_>) -> Result<(), Error> {
@@ -202,21 +240,18 @@ impl Bundle {
 
     async fn send_failures(&mut self, call: Call<'_>) -> Result<(), Error> {
         let Batch { jobs, rows } = &mut self.failures;
-        let answer = match call.fail(&self.lease, rows).await {
-            Err(error) if spoils(&error) && rows.len() > 1 => call.fail_each(&self.lease, rows).await?,
-            Err(error) if spoils(&error) => vec![Err(error)],
-            answer => answer?.into_iter().map(Ok).collect(),
-        };
+        let answers = apart(Failing(call, &self.lease), rows).await?;
         let (jobs, rows) = (std::mem::take(jobs), std::mem::take(rows));
-        for ((entry, row), answer) in jobs.into_iter().zip(rows).zip(answer) {
+        for ((entry, row), answer) in jobs.into_iter().zip(rows).zip(answers) {
             match answer {
-                Ok(Failed { verdict: Verdict::Done | Verdict::Already, status, .. }) => {
+                Some(Ok(Failed { verdict: Verdict::Done | Verdict::Already, status, .. })) => {
                     Counters::add(&call.engine.counters.failed, 1);
                     let end = End::of_failure(status.as_deref(), row.error);
                     self.settled.settle(&entry, &end, call.engine);
                 }
-                Ok(failed) => self.settled.stale(&entry, failed.verdict, call.engine),
-                Err(error) => self.leave_behind(&entry, &error, call.engine),
+                Some(Ok(failed)) => self.settled.stale(&entry, failed.verdict, call.engine),
+                Some(Err(error)) => self.leave_behind(&entry, &error, call.engine),
+                None => self.failures.push(entry, row),
             }
         }
         Ok(())
@@ -255,58 +290,29 @@ impl Bundle {
     }
 }
 
-impl Call<'_> {
-    async fn complete(&self, lease: &Lease, rows: &[Completion]) -> Result<Vec<Verdict>, Error> {
-        if rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        match self.locked {
-            None => {
-                within(self.patience, "complete_jobs", rpc::complete_jobs(self.client, lease.id, rows)).await
-            }
-            Some(wait) => {
-                let call = rpc::complete_unlocked(self.client, lease.id, rows, wait);
-                within(self.patience, "complete_jobs", call).await
-            }
-        }
-    }
+struct Completing<'a>(Call<'a>, &'a Lease);
 
-    async fn complete_each(
-        &self,
-        lease: &Lease,
-        rows: &[Completion],
-    ) -> Result<Vec<Result<Verdict, Error>>, Error> {
-        let mut verdicts = Vec::new();
-        for row in rows.chunks(1) {
-            verdicts.push(alone(self.complete(lease, row).await, Verdict::Unknown)?);
-        }
-        Ok(verdicts)
-    }
+impl Report for Completing<'_> {
+    type Row = Completion;
+    type Answer = Verdict;
 
-    async fn fail(&self, lease: &Lease, rows: &[Failure]) -> Result<Vec<Failed>, Error> {
-        if rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        within(self.patience, "fail_jobs", rpc::fail_jobs(self.client, lease.id, rows)).await
-    }
-
-    async fn fail_each(&self, lease: &Lease, rows: &[Failure]) -> Result<Vec<Result<Failed, Error>>, Error> {
-        let mut verdicts = Vec::new();
-        for row in rows.chunks(1) {
-            let unknown = Failed { verdict: Verdict::Unknown, status: None, run_at: None };
-            verdicts.push(alone(self.fail(lease, row).await, unknown)?);
-        }
-        Ok(verdicts)
+    async fn send(&self, rows: &[Completion], wait: Duration) -> Result<Vec<Verdict>, Error> {
+        let Completing(call, lease) = self;
+        let complete = rpc::complete_unlocked(call.client, lease.id, rows, wait);
+        within(call.patience, "complete_jobs", complete).await
     }
 }
 
-/// The answer to one row, or what stands for a missing one; only what is worth another try is an error of the
-/// whole.
-fn alone<T>(answer: Result<Vec<T>, Error>, missing: T) -> Result<Result<T, Error>, Error> {
-    match answer {
-        Ok(answers) => Ok(Ok(answers.into_iter().next().unwrap_or(missing))),
-        Err(error) if !spoils(&error) => Err(error),
-        Err(error) => Ok(Err(error)),
+struct Failing<'a>(Call<'a>, &'a Lease);
+
+impl Report for Failing<'_> {
+    type Row = Failure;
+    type Answer = Failed;
+
+    async fn send(&self, rows: &[Failure], wait: Duration) -> Result<Vec<Failed>, Error> {
+        let Failing(call, lease) = self;
+        let fail = rpc::fail_unlocked(call.client, lease.id, rows, wait);
+        within(call.patience, "fail_jobs", fail).await
     }
 }
 
@@ -318,6 +324,11 @@ impl<R> Batch<R> {
     fn push(&mut self, entry: Entry, row: R) {
         self.jobs.push(entry);
         self.rows.push(row);
+    }
+
+    fn append(&mut self, Batch { jobs, rows }: Batch<R>) {
+        self.jobs.extend(jobs);
+        self.rows.extend(rows);
     }
 }
 
@@ -338,18 +349,6 @@ impl Settled {
     fn stale(&mut self, entry: &Entry, verdict: Verdict, engine: &Engine) {
         tracing::debug!(job_id = %entry.job.job_ref().id, ?verdict, "an outcome came too late");
         self.lose(entry, engine);
-    }
-}
-
-/// Whether what was sent is at fault: data (22), a constraint (23), a limit (54), or a refusal. Everything
-/// else, be it a full disk, is worth another try.
-fn spoils(error: &Error) -> bool {
-    match error {
-        Error::Database { source, .. } => {
-            let class = source.code().map(|code| &code.code()[..2]);
-            matches!(class, Some("22" | "23" | "54"))
-        }
-        other => !other.is_transient(),
     }
 }
 

@@ -10,7 +10,6 @@ use tokio::task::JoinSet;
 
 use crate::bundle::{Bundle, Call};
 use crate::engine::Engine;
-use crate::lanes::LOCKED;
 use crate::link::{Link, told};
 
 /// How many groups may be under way on connections of the reporter's own.
@@ -83,7 +82,7 @@ async fn fly(engine: Arc<Engine>, mut link: Link, mut bundle: Bundle) -> (Link, 
     let answer = match link.client().await {
         Ok(client) => {
             let patience = engine.config.call_timeout;
-            bundle.send(Call { client: &client, patience, locked: None, engine: &engine }).await
+            bundle.send(Call { client: &client, patience, engine: &engine }).await
         }
         Err(error) => Err(error),
     };
@@ -96,8 +95,8 @@ async fn fly(engine: Arc<Engine>, mut link: Link, mut bundle: Bundle) -> (Link, 
 async fn send_lent(engine: &Engine, bundle: &mut Bundle) {
     let Some(lane) = bundle.lane(engine.config.report_group.div_ceil(2)) else { return };
     let Some(client) = engine.lanes.of(lane) else { return };
-    let call = Call { client: &client, patience: engine.config.call_timeout, locked: Some(LOCKED), engine };
-    if let Err(error) = bundle.send_completions(call).await {
+    let call = Call { client: &client, patience: engine.config.call_timeout, engine };
+    if let Err(error) = bundle.send_lent(call).await {
         tracing::debug!(
             worker_id = engine.worker_id(),
             error = told(&error),

@@ -10,9 +10,6 @@ use tokio_postgres::Client;
 /// reason.
 pub(crate) const SHORT: Duration = Duration::from_millis(250);
 
-/// How long a report on a lent connection waits for somebody else's lock: claims wait behind it.
-pub(crate) const LOCKED: Duration = Duration::from_millis(100);
-
 /// Which of the claims' connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {

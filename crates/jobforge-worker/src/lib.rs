@@ -27,6 +27,7 @@
 //! the leases alive from a thread of its own, and `sleep` waits when there is no work. Each of them may lose
 //! its connection at any time; the lease and the job's fence make whatever they repeat harmless.
 
+mod apart;
 mod artifacts;
 mod beside;
 #[cfg(feature = "amqp")]

@@ -70,8 +70,14 @@ impl Reporter {
     async fn wait(&mut self) -> Result<(), Error> {
         let most = self.engine.config.report_group;
         let engine = self.engine.clone();
-        let live = self.bundles.iter().any(|bundle| bundle.lease.life() != Life::Overdue);
-        if live || !self.group.is_empty() || !self.said.is_empty() || !self.to_close().is_empty() {
+        // Whether an overdue lease lives the next beat tells.
+        let live = self.bundles.iter().filter(|bundle| bundle.lease.life() != Life::Overdue);
+        let due = live.map(Bundle::due).min();
+        if due.is_some_and(|due| due <= Instant::now())
+            || !self.group.is_empty()
+            || !self.said.is_empty()
+            || !self.to_close().is_empty()
+        {
             return Ok(());
         }
         tokio::select! {
@@ -85,6 +91,7 @@ impl Reporter {
             () = engine.report_now.notified() => {}
             Some(landed) = self.flights.land() => return self.take_back(landed),
             () = last_call(&engine) => {}
+            () = at(due) => {}
         }
         Ok(())
     }
@@ -186,7 +193,10 @@ impl Reporter {
 
     /// What of a group was not told is told again.
     fn take_back(&mut self, Landed { bundle, answer }: Landed) -> Result<(), Error> {
-        self.bundles.push(bundle);
+        match self.bundles.iter_mut().find(|own| Arc::ptr_eq(&own.lease, &bundle.lease)) {
+            Some(own) => own.merge(bundle),
+            None => self.bundles.push(bundle),
+        }
         self.settle();
         answer
     }
@@ -211,7 +221,7 @@ impl Reporter {
 
     async fn tell_on(&mut self, client: &Client) -> Result<(), Error> {
         let patience = self.engine.config.call_timeout;
-        let call = Call { client, patience, locked: None, engine: &self.engine };
+        let call = Call { client, patience, engine: &self.engine };
         let mut cut_off = Ok(());
         for mut said in std::mem::take(&mut self.said) {
             let answer = said.send(client, patience).await;
@@ -313,4 +323,12 @@ impl Reporter {
 async fn last_call(engine: &Engine) {
     engine.last_call.cancelled().await;
     sleep(Duration::from_millis(20)).await;
+}
+
+/// That moment; without one, never.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
 }

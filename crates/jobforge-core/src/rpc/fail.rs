@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 use uuid::Uuid;
 
@@ -95,11 +95,53 @@ pub struct Failed {
     pub run_at: Option<Timestamp>,
 }
 
+macro_rules! told_of {
+    ($before:literal, $lease:literal) => {
+        concat!(
+            "select f.at, f.verdict, f.status, f.run_at from ",
+            $before,
+            "jobforge.fail_jobs(p_lease_id => ",
+            $lease,
+            ", p_tenant_ids => $2, p_job_ids => $3, p_fences => $4, p_classes => $5, p_errors => $6,
+               p_retry_after_ms => $7, p_statuses => $8, p_exit_codes => $9, p_stdout_tails => $10,
+               p_stderr_tails => $11) as f"
+        )
+    };
+}
+
+const FAIL: &str = told_of!("", "$1");
+
+/// The lock's time is set before the call, because the call needs it, and for this transaction.
+const FAIL_UNLOCKED: &str = told_of!(
+    "(select set_config('lock_timeout', $12, true) as waits) as s cross join lateral ",
+    "case when s.waits is not null then $1 end"
+);
+
 /// Ends attempts badly; the answers are in their order.
 pub async fn fail_jobs<C: GenericClient>(
     c: &C,
     lease: Uuid,
     failures: &[Failure],
+) -> Result<Vec<Failed>, Error> {
+    call_batch(c, lease, failures, None).await
+}
+
+/// The same, but where somebody else holds one of the jobs locked for longer than this, it is an error that says so
+/// (`55P03`), and nothing is done.
+pub async fn fail_unlocked<C: GenericClient>(
+    c: &C,
+    lease: Uuid,
+    failures: &[Failure],
+    wait: Duration,
+) -> Result<Vec<Failed>, Error> {
+    call_batch(c, lease, failures, Some(wait)).await
+}
+
+async fn call_batch<C: GenericClient>(
+    c: &C,
+    lease: Uuid,
+    failures: &[Failure],
+    wait: Option<Duration>,
 ) -> Result<Vec<Failed>, Error> {
     const OPERATION: &str = "fail_jobs";
     if failures.is_empty() {
@@ -110,31 +152,29 @@ pub async fn fail_jobs<C: GenericClient>(
         failures.iter().map(|failure| text(failure).map(|text| clean(text))).collect()
     };
     let classes: Vec<&str> = failures.iter().map(|failure| failure.class.as_str()).collect();
+    let errors = texts(|failure| Some(&failure.error));
     let ends: Vec<&str> = failures.iter().map(|failure| failure.end.as_str()).collect();
     let waits: Vec<Option<i64>> = failures.iter().map(retry_after_ms).collect();
     let exits: Vec<Option<i32>> = failures.iter().map(|failure| failure.exit_code).collect();
-    let rows = c
-        .query_typed(
-            "select f.at, f.verdict, f.status, f.run_at from jobforge.fail_jobs(p_lease_id => $1,
-               p_tenant_ids => $2, p_job_ids => $3, p_fences => $4, p_classes => $5, p_errors => $6,
-               p_retry_after_ms => $7, p_statuses => $8, p_exit_codes => $9, p_stdout_tails => $10,
-               p_stderr_tails => $11) as f",
-            &[
-                (&lease, Type::UUID),
-                (&jobs.tenant_ids, Type::UUID_ARRAY),
-                (&jobs.ids, Type::UUID_ARRAY),
-                (&jobs.fences, Type::INT4_ARRAY),
-                (&classes, Type::TEXT_ARRAY),
-                (&texts(|failure| Some(&failure.error)), Type::TEXT_ARRAY),
-                (&waits, Type::INT8_ARRAY),
-                (&ends, Type::TEXT_ARRAY),
-                (&exits, Type::INT4_ARRAY),
-                (&texts(|failure| failure.stdout_tail.as_ref()), Type::TEXT_ARRAY),
-                (&texts(|failure| failure.stderr_tail.as_ref()), Type::TEXT_ARRAY),
-            ],
-        )
-        .await
-        .map_err(|error| Error::call(OPERATION, error))?;
+    let stdout = texts(|failure| failure.stdout_tail.as_ref());
+    let stderr = texts(|failure| failure.stderr_tail.as_ref());
+    let wait = wait.map(|wait| format!("{}ms", wait.as_millis()));
+    let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> = vec![
+        (&lease, Type::UUID),
+        (&jobs.tenant_ids, Type::UUID_ARRAY),
+        (&jobs.ids, Type::UUID_ARRAY),
+        (&jobs.fences, Type::INT4_ARRAY),
+        (&classes, Type::TEXT_ARRAY),
+        (&errors, Type::TEXT_ARRAY),
+        (&waits, Type::INT8_ARRAY),
+        (&ends, Type::TEXT_ARRAY),
+        (&exits, Type::INT4_ARRAY),
+        (&stdout, Type::TEXT_ARRAY),
+        (&stderr, Type::TEXT_ARRAY),
+    ];
+    parameters.extend(wait.iter().map(|wait| (wait as &(dyn ToSql + Sync), Type::TEXT)));
+    let statement = if wait.is_some() { FAIL_UNLOCKED } else { FAIL };
+    let rows = c.query_typed(statement, &parameters).await.map_err(|error| Error::call(OPERATION, error))?;
     let answers = rows.iter().map(|row| {
         let mut columns = Columns::of(OPERATION, row);
         Ok((columns.take()?, read_answer(OPERATION, &mut columns)?))

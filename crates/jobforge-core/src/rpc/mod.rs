@@ -104,7 +104,7 @@ pub use enqueue::{
 pub use enqueue_gathered::enqueue_gathered;
 pub use exit::{ProgramExit, report_exit};
 pub use explain::{Reason, explain_job};
-pub use fail::{AttemptEnd, Class, Failed, Failure, fail_job, fail_jobs};
+pub use fail::{AttemptEnd, Class, Failed, Failure, fail_job, fail_jobs, fail_unlocked};
 pub use finished::{FinishedJob, finished_jobs};
 pub use heartbeat::{Beat, heartbeat};
 pub use inspect::{

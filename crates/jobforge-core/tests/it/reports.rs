@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use jobforge_core::rpc::{
-    append_log, cancel_job, complete_job, complete_jobs, complete_unlocked, fail_job, fail_jobs, get_job,
-    heartbeat, list_attempts, release_jobs, report_exit, report_progress, snooze_job,
+    append_log, cancel_job, complete_job, complete_jobs, complete_unlocked, fail_job, fail_jobs,
+    fail_unlocked, get_job, heartbeat, list_attempts, release_jobs, report_exit, report_progress, snooze_job,
 };
 use jobforge_core::{
     AttemptEnd, ClaimedJob, Class, Code, Completion, Error, Failure, JobRef, Level, LogLine, ProgramExit,
@@ -67,6 +67,10 @@ async fn who_does_not_wait_for_a_lock_is_told_so_and_changes_nothing() {
     let Error::Database { source, .. } = &refused else { panic!("{refused:?}") };
     assert_eq!(source.code().map(SqlState::code), Some("55P03"));
     assert_eq!(get_job(&story.app, TENANT_A, held.1[0].job.id).await.unwrap().status, "running");
+    let failed = [failure(held.1[0].job, Class::Permanent)];
+    let refused = fail_unlocked(&story.worker, held.0, &failed, wait).await.unwrap_err();
+    let Error::Database { source, .. } = &refused else { panic!("{refused:?}") };
+    assert_eq!(source.code().map(SqlState::code), Some("55P03"));
     // The others are done, and what comes after it on this connection waits as ever.
     assert_eq!(complete_unlocked(&story.worker, free.0, &free.1, wait).await.unwrap(), [Verdict::Done]);
     let timeout = story.worker.query_one("show lock_timeout", &[]).await.unwrap();
