@@ -43,6 +43,10 @@ fn initdb(home: &Home, user: &ServerUser, settings: &Settings) -> Result<(), Err
         .current_dir(home.root())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    // Letters beyond ASCII are letters there, too, and the order stays that of the bytes.
+    if settings.binaries.version.major >= 17 {
+        command.args(["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]);
+    }
     if settings.durability == Durability::Unsafe {
         command.arg("--no-sync");
     }

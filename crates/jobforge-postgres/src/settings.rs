@@ -55,6 +55,9 @@ impl Settings {
             ("logging_collector".to_owned(), "off".to_owned()),
             ("log_destination".to_owned(), "stderr".to_owned()),
         ];
+        if has_little_shared_memory() {
+            settings.push(("dynamic_shared_memory_type".to_owned(), "mmap".to_owned()));
+        }
         if self.durability == Durability::Unsafe {
             // synchronous_commit stays on: without it a killed server would forget commits, and tests
             // that kill the server would see losses that the real setting does not have.
@@ -65,4 +68,18 @@ impl Settings {
         settings.extend(self.server_settings.iter().cloned());
         settings.into_iter().flat_map(|(name, value)| ["-c".to_owned(), format!("{name}={value}")]).collect()
     }
+}
+
+/// Containers give 64 MiB of it unless told otherwise, and a query that wants more fails; files do as well.
+#[cfg(target_os = "linux")]
+fn has_little_shared_memory() -> bool {
+    const LITTLE: u64 = 256 * 1024 * 1024;
+    let size =
+        nix::sys::statvfs::statvfs("/dev/shm").map(|shm| shm.fragment_size().saturating_mul(shm.blocks()));
+    size.is_ok_and(|size| size < LITTLE)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_little_shared_memory() -> bool {
+    false
 }

@@ -104,3 +104,39 @@ async fn any_role_comes_in_over_the_socket_without_a_password() {
     let role: String = client.query_one("select current_user::text", &[]).await.unwrap().get(0);
     assert_eq!(role, "a b");
 }
+
+#[tokio::test]
+async fn texts_are_unicode_in_the_order_of_their_bytes() {
+    let dir = open_dir();
+    let cluster = start(&dir.path().join("pg"));
+    let row =
+        connect(&cluster).await.query_one("select 'Z' < 'a', lower('\u{c4}') = '\u{e4}'", &[]).await.unwrap();
+    let knows_letters = settings(dir.path()).binaries.version.major >= 17;
+    assert_eq!((row.get(0), row.get(1)), (true, knows_letters));
+}
+
+/// As root this runs itself again where there is hardly any shared memory.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn little_shared_memory_is_enough() {
+    use std::process::Command;
+
+    use nix::sys::statvfs::statvfs;
+    use nix::unistd::geteuid;
+
+    const NAME: &str = "start::little_shared_memory_is_enough";
+    const LITTLE: &str = "mount -t tmpfs -o size=16m none /dev/shm && exec \"$0\" --exact \"$1\"";
+    let unshared = |command: &[&str]| Command::new("unshare").arg("--mount").args(command).status();
+    let size = statvfs("/dev/shm").map_or(u64::MAX, |shm| shm.fragment_size() * shm.blocks());
+    if size > 16 * 1024 * 1024 {
+        // Elsewhere nobody may take it away.
+        if geteuid().is_root() && unshared(&["true"]).is_ok_and(|status| status.success()) {
+            let program = std::env::current_exe().unwrap();
+            assert!(unshared(&["sh", "-c", LITTLE, program.to_str().unwrap(), NAME]).unwrap().success());
+        }
+        return;
+    }
+    let dir = open_dir();
+    let cluster = start(&dir.path().join("pg"));
+    assert_eq!(setting(&cluster, "dynamic_shared_memory_type").await, "mmap");
+}
