@@ -8,7 +8,7 @@ use jobforge_core::schema::Problem;
 use serde_json::json;
 
 use crate::logs;
-use crate::output::Output;
+use crate::output::{Output, say};
 
 /// The command line or the settings are wrong; nothing was tried.
 #[derive(Debug)]
@@ -36,14 +36,14 @@ pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
             "message": told.message, "causes": told.causes, "code": told.code.map(Code::as_str),
             "reason": told.reason, "hint": told.hint, "problems": told.problems,
         }});
-        eprintln!("{}", logs::clean(&error.to_string()));
+        say(&logs::clean(&error.to_string()));
     } else {
-        eprintln!("error: {}", logs::clean(&told.message));
+        say(&format!("error: {}", logs::clean(&told.message)));
         for cause in &told.causes {
-            eprintln!("  because: {}", logs::clean(cause));
+            say(&format!("  because: {}", logs::clean(cause)));
         }
         if let Some(hint) = &told.hint {
-            eprintln!("  hint: {hint}");
+            say(&format!("  hint: {hint}"));
         }
     }
     ExitCode::from(exit_code(error))

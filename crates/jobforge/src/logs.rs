@@ -36,6 +36,8 @@ pub(crate) fn start(settings: &Settings, command: &Command, output: Output) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::builder().parse_lossy(with_quiet_clients(filter)))
         .with_writer(|| Clean(io::stderr()))
+        // Told on stderr as well, and with a panic where nobody reads that.
+        .log_internal_errors(false)
         .with_ansi(watched());
     if json {
         builder.event_format(JsonLines).init();

@@ -12,6 +12,12 @@
 //! - `failure.rs`: how a failure is told, and the exit codes
 //! - `logs.rs`, `output.rs`, `signals.rs`: logs to stderr, data to stdout, an orderly end
 
+#![deny(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "these macros panic where nobody reads: output.rs has what does not"
+)]
+
 mod broker;
 mod cli;
 mod commands;

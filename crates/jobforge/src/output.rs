@@ -43,6 +43,11 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
+/// Tells people on stderr, as one write. That nobody reads it, or nobody can, changes nothing of what this process does.
+pub(crate) fn say(text: &str) {
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+}
+
 /// A table with aligned columns and no lines, which is easy to read and to cut up.
 pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();

@@ -18,7 +18,7 @@ use crate::cli::BenchArgs;
 use crate::commands::doctor::wal::wal_bytes;
 use crate::commands::work::worker_config;
 use crate::config::Config;
-use crate::output::{Output, watched};
+use crate::output::{Output, say, watched};
 use crate::signals::Signals;
 use crate::target::{Purpose, Target};
 
@@ -65,10 +65,10 @@ pub(crate) async fn run(config: &Config, args: &BenchArgs, output: Output) -> Re
         });
         lines.collect::<Vec<_>>().join("\n")
     })?;
-    eprintln!(
+    say(&format!(
         "One client, one worker with {} slots; whatever else the server does counts in. `make bench` is the full comparison.",
         args.slots
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -26,7 +26,7 @@ use crate::dev::tick::DueJobs;
 use crate::dev::welcome::{LOOPBACK, Welcome};
 use crate::dev::{keys, mix};
 use crate::handlers::Handlers;
-use crate::output::Output;
+use crate::output::{Output, say};
 use crate::programs::Programs;
 use crate::signals::Signals;
 use crate::tokens::token_config;
@@ -73,7 +73,7 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     ground.home.withdraw();
     let orderly = signals.unless_repeated(stop(server, &worker, scheduler)).await.is_some();
     ground.server.stop().await?;
-    eprintln!("stopped; the data stays in {}", ground.home.dir().display());
+    say(&format!("stopped; the data stays in {}", ground.home.dir().display()));
     Ok(if orderly { ExitCode::SUCCESS } else { ExitCode::from(130) })
 }
 
@@ -136,7 +136,7 @@ async fn watch(urls: &Urls, worker: &WorkerHandle, no_demo: bool, signals: &mut 
 async fn stop(server: ServerHandle, worker: &WorkerHandle, scheduler: SchedulerHandle) {
     let running = worker.stats().running;
     if running > 0 {
-        eprintln!("stopping: {running} jobs may end first (Ctrl-C again: at once)");
+        say(&format!("stopping: {running} jobs may end first (Ctrl-C again: at once)"));
     }
     tokio::join!(server.shutdown(), worker.shutdown());
     scheduler.shutdown().await;

@@ -14,7 +14,7 @@ use super::pause::person;
 use crate::cli::{KeysAction, KeysArgs, KeysCreateArgs};
 use crate::config::Config;
 use crate::failure::Usage;
-use crate::output::{Output, local, table};
+use crate::output::{Output, local, say, table};
 use crate::target::{Purpose, Target};
 
 pub(crate) async fn run(config: &Config, args: KeysArgs, output: Output) -> Result<ExitCode> {
@@ -60,7 +60,7 @@ async fn create(config: &Config, target: &Target, args: KeysCreateArgs, output: 
     // Alone on stdout, so that a script can take it as it is.
     output.answer(&json!({ "key": made.expose(), "about": known }), || made.expose().to_owned())?;
     if !output.is_json() {
-        eprintln!("a key of {}, id {}; it is shown this once", whose(&known), known.id);
+        say(&format!("a key of {}, id {}; it is shown this once", whose(&known), known.id));
     }
     Ok(())
 }

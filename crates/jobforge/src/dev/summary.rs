@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_postgres::Client;
 
 use crate::demo::TENANT;
-use crate::output::watched;
+use crate::output::{say, watched};
 
 /// The most live jobs that are counted: a longer line helps nobody.
 const COUNTED: i32 = 1000;
@@ -99,7 +99,7 @@ impl Summary {
                 bar.set_message(line.to_owned());
                 bar.tick();
             }
-            None => eprintln!("{line}"),
+            None => say(line),
         }
     }
 }

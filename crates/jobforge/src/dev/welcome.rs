@@ -8,7 +8,7 @@ use crate::config::redact;
 use crate::demo::TENANT;
 use crate::dev::roles::Urls;
 use crate::dev::server::Ground;
-use crate::output::Output;
+use crate::output::{Output, say};
 
 /// This machine's own addresses, which are open to the connectors here.
 pub(crate) const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
@@ -34,7 +34,7 @@ impl Welcome<'_> {
             });
             return output.answer(&json, String::new);
         }
-        eprintln!("{}\n{}", self.facts(), self.suggestions());
+        say(&format!("{}\n{}", self.facts(), self.suggestions()));
         Ok(())
     }
 

@@ -24,6 +24,7 @@ mod schedule;
 mod serve;
 mod serve_outage;
 mod tokens;
+mod unread_stderr;
 mod work;
 mod work_outage;
 
