@@ -1,5 +1,10 @@
 //! The commands, one file each. A command answers with its exit code, or with the error that is told.
 
+use anyhow::Result;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::failure::Usage;
+
 pub(crate) mod bench;
 pub(crate) mod check_commands;
 pub(crate) mod config_show;
@@ -24,3 +29,9 @@ pub(crate) mod tenants;
 pub(crate) mod tick;
 pub(crate) mod work;
 pub(crate) mod workers;
+
+/// The time that is this long from now by this machine's clock, as a flag asks for.
+fn from_now(flag: &str, length: SignedDuration) -> Result<Timestamp> {
+    let at = Timestamp::now().checked_add(length);
+    at.map_err(|_| Usage::new(format!("{flag} {length:#}: there is no such time")).into())
+}

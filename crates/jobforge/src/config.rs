@@ -153,7 +153,8 @@ impl Config {
             ),
             (self.scheduler.lead_every_ms > 0, "scheduler.lead_every_ms must be more than 0"),
             (
-                self.scheduler.lead_every_ms * 2 <= u64::from(self.scheduler.lead_lease_seconds) * 1000,
+                self.scheduler.lead_every_ms.saturating_mul(2)
+                    <= u64::from(self.scheduler.lead_lease_seconds) * 1000,
                 "scheduler.lead_lease_seconds must be at least twice scheduler.lead_every_ms",
             ),
         ];

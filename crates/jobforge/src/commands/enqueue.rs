@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use super::from_now;
 use crate::cli::EnqueueArgs;
 use crate::config::Config;
 use crate::failure::Usage;
@@ -74,10 +75,11 @@ fn publisher(config: &Config, asked: bool) -> Result<Option<Publisher>> {
 
 fn new_job(args: EnqueueArgs) -> Result<NewJob> {
     let payload = payload(&args.job_type, &args.payload)?;
+    let delayed = args.delay.map(|delay| from_now("--delay", delay)).transpose()?;
     Ok(NewJob {
         queue: args.queue,
         priority: args.priority,
-        run_at: args.run_at.or(args.delay.map(|delay| Timestamp::now() + delay)),
+        run_at: args.run_at.or(delayed),
         idempotency_key: args.idempotency_key,
         dedupe_key: args.dedupe_key,
         concurrency_key: args.concurrency_key,

@@ -10,6 +10,7 @@ use jobforge_server::auth::key::KeyText;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::from_now;
 use super::pause::person;
 use crate::cli::{KeysAction, KeysArgs, KeysCreateArgs};
 use crate::config::Config;
@@ -46,13 +47,14 @@ pub(crate) async fn run(config: &Config, args: KeysArgs, output: Output) -> Resu
 
 async fn create(config: &Config, target: &Target, args: KeysCreateArgs, output: Output) -> Result<()> {
     let scope = scope(Role::from(args.role), config.tenant, target)?;
+    let end = args.length.map(|length| from_now("--for", length)).transpose()?;
     let made = KeyText::generate();
     let new = NewKey {
         id: made.id.clone(),
         secret_sha256: made.secret_sha256,
         scope,
         name: args.name,
-        expires_at: args.until.or(args.length.map(|length| Timestamp::now() + length)),
+        expires_at: args.until.or(end),
         author: Some(args.author.unwrap_or_else(person)),
         only_first: false,
     };

@@ -3,25 +3,26 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use jiff::Timestamp;
 use jobforge_core::rpc::pause;
 use jobforge_core::{NewPause, PauseKind};
 use nix::unistd::{Uid, User, gethostname};
 use serde_json::json;
 
+use super::from_now;
 use crate::cli::{Held, PauseArgs};
 use crate::config::Config;
 use crate::output::{Output, local};
 use crate::target::{Purpose, Target};
 
 pub(crate) async fn run(config: &Config, args: PauseArgs, output: Output) -> Result<ExitCode> {
+    let end = args.length.map(|length| from_now("--for", length)).transpose()?;
     let client = Target::resolve(config, Purpose::Operate)?.connect().await?;
     let new = NewPause {
         kind: PauseKind::from(args.held.kind),
         author: Some(author(&args.held)),
         name: args.held.name(),
         reason: args.reason,
-        until: args.until.or(args.length.map(|length| Timestamp::now() + length)),
+        until: args.until.or(end),
     };
     let paused_at = pause(&client, &new).await?;
     let json = json!({

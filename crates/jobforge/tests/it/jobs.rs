@@ -185,3 +185,26 @@ fn without_a_database_the_way_to_one_is_told() {
     assert!(away.stderr.contains("no connection to 127.0.0.1:1/none as nobody"), "{away:?}");
     assert!(!away.stderr.contains("secret"));
 }
+
+#[tokio::test]
+async fn a_time_that_no_calendar_knows_is_refused() {
+    let db = demo_db().await;
+    let (app, operator) = (Cli::new(&db, APP), Cli::new(&db, OPERATOR));
+    let endless = "200000000h";
+    for length in [endless, "-200000000h"] {
+        let length = format!("--delay={length}");
+        let refused = app.run(&["enqueue", "demo.echo", &length]);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains("--delay"), "{refused:?}");
+    }
+    let pause: &[&str] = &["pause", "queue", "default", "--reason", "test", "--for", endless];
+    let key: &[&str] = &["keys", "create", "producer", "--name", "x", "--for", endless];
+    for args in [pause, key] {
+        let refused = operator.run(args);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains("--for"), "{refused:?}");
+    }
+    let odd = operator.run(&["doctor", "--json", "--snapshot-age", endless]);
+    assert!([0, 1].contains(&odd.code), "{odd:?}");
+    assert_eq!(app.run(&["jobs", "list", "--json"]).json()["jobs"], serde_json::json!([]));
+}
