@@ -3,23 +3,30 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use jobforge_worker::Stats;
 use serde_json::json;
 
 use crate::cli::TickArgs;
-use crate::commands::work::worker_config;
+use crate::commands::work::{End, see_out, worker_config};
 use crate::config::Config;
 use crate::handlers::Handlers;
 use crate::output::Output;
 use crate::programs::Programs;
+use crate::signals::Signals;
 use crate::target::{Purpose, Target};
 
 pub(crate) async fn run(config: &Config, args: &TickArgs, output: Output) -> Result<ExitCode> {
+    let mut signals = Signals::listen()?;
     let target = Target::resolve(config, Purpose::Work)?;
     let programs = Programs::load(config.worker.commands_file.as_deref())?;
     let limit = usize::try_from(args.limit)?;
     let settings = worker_config(config, &target, args.queues.clone(), None)?;
     let handlers = Handlers::new(config, &config.egress.settings()?, programs)?;
-    let stats = handlers.builder(settings).build()?.run_once(limit).await?;
+    let worker = handlers.builder(settings).build()?;
+    let (end, stats) = match signals.unless_repeated(worker.start_once(limit)).await.transpose()? {
+        Some(worker) => (see_out(&worker, &mut signals).await, worker.stats()),
+        None => (End::Stopped, Stats::default()),
+    };
     let json = json!({
         "claimed": stats.claimed, "completed": stats.completed, "failed": stats.failed,
         "snoozed": stats.snoozed, "released": stats.released,
@@ -28,5 +35,5 @@ pub(crate) async fn run(config: &Config, args: &TickArgs, output: Output) -> Res
         0 => "nothing was due".to_owned(),
         claimed => format!("ran {claimed} jobs: {} completed, {} failed", stats.completed, stats.failed),
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(end.code())
 }

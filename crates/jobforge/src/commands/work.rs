@@ -36,7 +36,7 @@ pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Resu
     let worker = build(handlers.builder(settings), args.types)?;
     let started = match args.once {
         // Whoever asks for one round wants to know that there was none.
-        true => Some(worker.start_once(usize::MAX).await?),
+        true => signals.unless_repeated(worker.start_once(usize::MAX)).await.transpose()?,
         false => start(&worker, &mut signals).await?,
     };
     let Some(worker) = started else {
@@ -44,12 +44,37 @@ pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Resu
         return Ok(ExitCode::SUCCESS);
     };
     tracing::info!(worker_id = worker.worker_id(), "the worker is ready");
-    let code = tokio::select! {
-        () = worker.ended() => ExitCode::SUCCESS,
-        () = signals.next() => stop(&worker, &mut signals).await,
-    };
+    let end = see_out(&worker, &mut signals).await;
     tell(worker.stats(), output)?;
-    Ok(code)
+    Ok(end.code())
+}
+
+/// How a worker came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// By itself.
+    Itself,
+    /// It was told to stop, and did.
+    Stopped,
+    /// It was told again, and did not wait for its jobs.
+    Interrupted,
+}
+
+impl End {
+    pub(crate) fn code(self) -> ExitCode {
+        match self {
+            End::Itself | End::Stopped => ExitCode::SUCCESS,
+            End::Interrupted => ExitCode::from(130),
+        }
+    }
+}
+
+/// Until the worker has ended, by itself or because a signal told it to.
+pub(crate) async fn see_out(worker: &WorkerHandle, signals: &mut Signals) -> End {
+    tokio::select! {
+        () = worker.ended() => End::Itself,
+        () = signals.next() => stop(worker, signals).await,
+    }
 }
 
 /// Starts the worker as soon as its database answers; `None` if a signal came before. What Postgres itself refuses, a login
@@ -99,18 +124,18 @@ fn build(builder: WorkerBuilder, types: Option<Vec<String>>) -> Result<Worker> {
 }
 
 /// Lets running jobs end within the grace; a second signal interrupts them and gives them back.
-pub(crate) async fn stop(worker: &WorkerHandle, signals: &mut Signals) -> ExitCode {
+async fn stop(worker: &WorkerHandle, signals: &mut Signals) -> End {
     tracing::info!(worker_id = worker.worker_id(), running = worker.stats().running, "the worker stops");
     let orderly = tokio::select! {
         done = signals.unless_repeated(worker.shutdown()) => done.is_some(),
         () = tell_what_runs(worker) => true,
     };
     if orderly {
-        return ExitCode::SUCCESS;
+        return End::Stopped;
     }
     // The second call does not wait for handlers; a third signal does not even wait for that.
     let _ = signals.unless_repeated(worker.shutdown()).await;
-    ExitCode::from(130)
+    End::Interrupted
 }
 
 /// For ever: how many jobs still run, and which of them for how long.

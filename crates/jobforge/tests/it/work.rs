@@ -1,14 +1,14 @@
 //! `jobforge work` as a process among others.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use jobforge_testkit::{APP, OPERATOR, WORKER};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::{Cli, Ran, demo_db};
+use crate::{Cli, Ran, demo_db, until};
 
 #[tokio::test]
 async fn a_worker_refuses_a_login_that_may_do_too_much() {
@@ -57,6 +57,48 @@ async fn a_worker_that_is_told_to_stop_ends_what_it_has_begun() {
     }
     assert_eq!(ended.json()["completed"], 1, "{ended:?}\n{}", rest.join("\n"));
     assert_eq!(app.run(&["jobs", "show", &id, "--json"]).json()["job"]["status"], "succeeded");
+}
+
+#[tokio::test]
+async fn a_tick_that_is_told_to_stop_ends_what_it_has_begun() {
+    let db = demo_db().await;
+    let (app, worker) = (Cli::new(&db, APP), Cli::new(&db, WORKER));
+    let enqueue = |ms: &str| {
+        let made = app.run(&["enqueue", "demo.sleep", "--payload", &format!("{{\"ms\": {ms}}}"), "--json"]);
+        made.json()["id"].as_str().unwrap().to_owned()
+    };
+    let shown = |id: &str| app.run(&["jobs", "show", id, "--json"]).json()["job"].clone();
+    let tick = |id: &str| {
+        let mut command = worker.command();
+        command.args(["tick", "--limit", "1", "--json"]).env("JOBFORGE_LOG__FILTER", "info");
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        until("the job runs", || (shown(id)["status"] == "running").then_some(()));
+        child
+    };
+    let stop = |child: &Child, signal| {
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+    };
+
+    let short = enqueue("4000");
+    let child = tick(&short);
+    stop(&child, Signal::SIGTERM);
+    let ended = Ran::of(child.wait_with_output().unwrap());
+    assert_eq!(ended.json()["completed"], 1, "{ended:?}");
+    assert_eq!(shown(&short)["status"], "succeeded");
+
+    // A second signal does not wait for the job, and gives it back at once.
+    let long = enqueue("600000");
+    let mut child = tick(&long);
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    stop(&child, Signal::SIGINT);
+    let stops = lines.map(Result::unwrap).find(|line| line.contains("waiting for running jobs"));
+    assert!(stops.is_some(), "it does not tell what it waits for");
+    stop(&child, Signal::SIGINT);
+    let ended = Ran::of(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, 130, "{ended:?}");
+    assert_eq!(ended.parsed()["released"], 1, "{ended:?}");
+    let back = shown(&long);
+    assert_eq!((&back["status"], &back["deaths"]), (&"queued".into(), &0.into()), "{back}");
 }
 
 #[tokio::test]
