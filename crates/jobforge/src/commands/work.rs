@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use jobforge_core::connect::Backoff;
 use jobforge_worker::{Stats, Worker, WorkerBuilder, WorkerConfig, WorkerError, WorkerHandle};
 
@@ -46,7 +46,7 @@ pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Resu
     tracing::info!(worker_id = worker.worker_id(), "the worker is ready");
     let end = see_out(&worker, &mut signals).await;
     tell(worker.stats(), output)?;
-    Ok(end.code())
+    if args.once { Ok(end.code()) } else { end.asked_for() }
 }
 
 /// How a worker came to its end.
@@ -66,6 +66,14 @@ impl End {
             End::Itself | End::Stopped => ExitCode::SUCCESS,
             End::Interrupted => ExitCode::from(130),
         }
+    }
+
+    /// Of a worker that goes on until it is told to stop.
+    pub(crate) fn asked_for(self) -> Result<ExitCode> {
+        if self == End::Itself {
+            bail!("the worker ended by itself, though nobody told it to: its log may say why");
+        }
+        Ok(self.code())
     }
 }
 
@@ -171,4 +179,29 @@ pub(crate) fn worker_config(
         artifacts: artifacts.map(|store| store as _),
         ..WorkerConfig::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use jobforge_testkit::{NOOP, PASSWORD, TestDb, WORKER};
+    use jobforge_worker::{Context, Outcome};
+    use serde::de::IgnoredAny;
+
+    use super::*;
+
+    /// Nothing that a worker meets should end it; one that has nothing more to do does.
+    #[tokio::test]
+    async fn a_worker_that_nobody_told_to_end_fails_unless_it_was_to_run_once() {
+        let db = TestDb::new().await;
+        let database_url = db.url_as(WORKER, Some(PASSWORD));
+        let settings = WorkerConfig { database_url, ..WorkerConfig::default() };
+        let noop = async |_: Context, _: IgnoredAny| Ok(Outcome::done());
+        let worker = Worker::builder(settings).handle(NOOP, noop).build().unwrap();
+        let worker = worker.start_once(1).await.unwrap();
+        let end = see_out(&worker, &mut Signals::listen().unwrap()).await;
+        assert_eq!((end, end.code()), (End::Itself, ExitCode::SUCCESS));
+        assert!(end.asked_for().unwrap_err().to_string().contains("ended by itself"));
+        assert_eq!(End::Stopped.asked_for().unwrap(), ExitCode::SUCCESS);
+        assert_eq!(End::Interrupted.asked_for().unwrap(), ExitCode::from(130));
+    }
 }
