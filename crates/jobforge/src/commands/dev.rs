@@ -1,5 +1,6 @@
 //! `jobforge dev`: everything in one process on a private Postgres, until it is told to stop.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +10,15 @@ use jobforge_connectors::egress::{EgressSettings, parse_nets};
 use jobforge_core::Artifacts;
 use jobforge_scheduler::{Scheduler, SchedulerConfig, SchedulerHandle};
 use jobforge_server::ServerHandle;
+use jobforge_server::auth::TokenConfig;
 use jobforge_worker::{WorkerConfig, WorkerHandle};
 
 use crate::cli::DevArgs;
 use crate::commands::schedule::scheduler_config;
+use crate::commands::work::End;
 use crate::config::Config;
 use crate::demo::TENANT;
-use crate::dev::api::{self, Given};
+use crate::dev::api;
 use crate::dev::binaries;
 use crate::dev::home::{DevFile, DevHome};
 use crate::dev::logins::Logins;
@@ -41,40 +44,102 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     let tokens = token_config(&config.server.tokens, || Ok(egress.clone()))?;
     let config = Config { pg_bin: args.pg_bin.or_else(|| config.pg_bin.clone()), ..config.clone() };
     binaries::offer(&config, args.yes)?;
-    // From here on a signal waits until there is something to stop.
+    // From here on a signal ends in an orderly way what was begun.
     let mut signals = Signals::listen()?;
+    // Takes seconds: a signal is heard after it, when there is a Postgres to stop.
     let ground = Ground::prepare(&config, args.data_dir).await?;
-    let (urls, report) = roles::prepare(&ground.server.access, &logins(&ground.home)?).await?;
-    let store: Option<Arc<dyn Artifacts>> =
-        config.artifacts.open(Some(&ground.home.artifacts_dir()))?.map(|store| store as _);
-    let settings = scheduler_settings(&config, &urls, &ground);
-    let scheduler = Scheduler::start(SchedulerConfig { artifacts: store.clone(), ..settings }).await?;
-    // Completions before their partition exists would go to the default one, and keep it from being made.
-    let _ = tokio::time::timeout(SETTLE, scheduler.settled()).await;
-    programs.define(&urls.operator).await?;
-    let settings = WorkerConfig { artifacts: store, ..worker_settings(&config, &urls) };
-    let handlers = Handlers::new(&config, &egress, programs)?;
-    let due = DueJobs { config: config.clone(), egress, worker: settings.clone() };
-    let worker = handlers.builder(settings).build()?.start().await?;
-    let keys = keys::prepare(&ground.home, &urls.operator).await?;
-    let server = api::start(&config, &urls, Given { due, tokens }, args.listen).await?;
-    let url = format!("http://{}", server.address());
-    ground.home.announce(&DevFile {
-        url: Some(url.clone()),
-        database_url: urls.app.clone(),
-        tenant_id: TENANT,
-        keys,
-    })?;
-    Welcome { ground: &ground, urls: &urls, report: &report, url: &url, no_demo: args.no_demo }
-        .tell(output)?;
-
-    watch(&urls, &worker, args.no_demo, &mut signals).await;
-
+    let given =
+        Given { config, egress, tokens, programs, listen: args.listen, no_demo: args.no_demo, output };
+    let mut parts = Parts::default();
+    let end = match signals.unless_repeated(parts.run(given, &ground)).await {
+        Some(end) => end,
+        None if parts.ready => Ok(End::Stopped),
+        None => Ok(End::Interrupted),
+    };
     ground.home.withdraw();
-    let orderly = signals.unless_repeated(stop(server, &worker, scheduler)).await.is_some();
-    ground.server.stop().await?;
+    let orderly = signals.unless_repeated(parts.stop()).await.is_some();
+    let stopped = ground.server.stop().await;
+    let end = end?;
+    stopped?;
     say(&format!("stopped; the data stays in {}", ground.home.dir().display()));
-    Ok(if orderly { ExitCode::SUCCESS } else { ExitCode::from(130) })
+    let code = end.asked_for()?;
+    Ok(if orderly { code } else { End::Interrupted.code() })
+}
+
+/// What the command line and the settings say.
+struct Given {
+    config: Config,
+    egress: EgressSettings,
+    tokens: Option<TokenConfig>,
+    programs: Programs,
+    listen: Option<SocketAddr>,
+    no_demo: bool,
+    output: Output,
+}
+
+/// What runs on the ground, as far as it was started.
+#[derive(Default)]
+struct Parts {
+    scheduler: Option<SchedulerHandle>,
+    worker: Option<WorkerHandle>,
+    server: Option<ServerHandle>,
+    /// People and programs were told.
+    ready: bool,
+}
+
+impl Parts {
+    /// Starts one after the other and keeps them company, until one ends that should not.
+    async fn run(&mut self, given: Given, ground: &Ground) -> Result<End> {
+        let Given { config, egress, tokens, programs, listen, no_demo, output } = given;
+        let (urls, report) = roles::prepare(&ground.server.access, &logins(&ground.home)?).await?;
+        let store: Option<Arc<dyn Artifacts>> =
+            config.artifacts.open(Some(&ground.home.artifacts_dir()))?.map(|store| store as _);
+        let settings = scheduler_settings(&config, &urls, ground);
+        let settings = SchedulerConfig { artifacts: store.clone(), ..settings };
+        let scheduler = self.scheduler.insert(Scheduler::start(settings).await?);
+        // Completions before their partition exists would go to the default one, and keep it from being made.
+        let _ = tokio::time::timeout(SETTLE, scheduler.settled()).await;
+        programs.define(&urls.operator).await?;
+        let settings = WorkerConfig { artifacts: store, ..worker_settings(&config, &urls) };
+        let handlers = Handlers::new(&config, &egress, programs)?;
+        let due = DueJobs { config: config.clone(), egress, worker: settings.clone() };
+        let worker = self.worker.insert(handlers.builder(settings).build()?.start().await?);
+        let keys = keys::prepare(&ground.home, &urls.operator).await?;
+        let server = api::start(&config, &urls, api::Given { due, tokens }, listen).await?;
+        let url = format!("http://{}", self.server.insert(server).address());
+        ground.home.announce(&DevFile {
+            url: Some(url.clone()),
+            database_url: urls.app.clone(),
+            tenant_id: TENANT,
+            keys,
+        })?;
+        self.ready = true;
+        Welcome { ground, urls: &urls, report: &report, url: &url, no_demo }.tell(output)?;
+        Ok(watch(&urls, worker, no_demo).await)
+    }
+
+    /// Lets running jobs end within the grace.
+    async fn stop(self) {
+        let Parts { scheduler, worker, server, .. } = self;
+        let running = worker.as_ref().map_or(0, |worker| worker.stats().running);
+        if running > 0 {
+            say(&format!("stopping: {running} jobs may end first (Ctrl-C again: at once)"));
+        }
+        let end_serving = async {
+            if let Some(server) = server {
+                server.shutdown().await;
+            }
+        };
+        let end_working = async {
+            if let Some(worker) = &worker {
+                worker.shutdown().await;
+            }
+        };
+        tokio::join!(end_serving, end_working);
+        if let Some(scheduler) = scheduler {
+            scheduler.shutdown().await;
+        }
+    }
 }
 
 /// The logins' passwords: those of an earlier start, or new ones.
@@ -116,8 +181,8 @@ fn egress_settings(config: &Config) -> Result<EgressSettings> {
     Ok(settings)
 }
 
-/// Keeps the line up to date and the jobs coming, until a signal.
-async fn watch(urls: &Urls, worker: &WorkerHandle, no_demo: bool, signals: &mut Signals) {
+/// Keeps the line up to date and the jobs coming, until the worker ends by itself.
+async fn watch(urls: &Urls, worker: &WorkerHandle, no_demo: bool) -> End {
     let summary = Summary::new(urls.app.clone());
     let mix = async {
         if no_demo {
@@ -127,17 +192,30 @@ async fn watch(urls: &Urls, worker: &WorkerHandle, no_demo: bool, signals: &mut 
         }
     };
     tokio::select! {
-        () = summary.run(worker) => {}
-        () = mix => {}
-        () = signals.next() => {}
+        () = summary.run(worker) => End::Stopped,
+        () = mix => End::Stopped,
+        () = worker.ended() => End::Itself,
     }
 }
 
-async fn stop(server: ServerHandle, worker: &WorkerHandle, scheduler: SchedulerHandle) {
-    let running = worker.stats().running;
-    if running > 0 {
-        say(&format!("stopping: {running} jobs may end first (Ctrl-C again: at once)"));
+#[cfg(test)]
+mod tests {
+    use jobforge_testkit::{APP, NOOP, OPERATOR, PASSWORD, TestDb, WORKER};
+    use jobforge_worker::{Context, Outcome, Worker};
+    use serde::de::IgnoredAny;
+
+    use super::*;
+
+    /// Nothing that a worker meets should end it; one that has nothing more to do does.
+    #[tokio::test]
+    async fn a_worker_that_ends_by_itself_is_noticed() {
+        let db = TestDb::new().await;
+        let url = |login| db.url_as(login, Some(PASSWORD));
+        let urls = Urls { app: url(APP), worker: url(WORKER), operator: url(OPERATOR) };
+        let settings = WorkerConfig { database_url: urls.worker.clone(), ..WorkerConfig::default() };
+        let noop = async |_: Context, _: IgnoredAny| Ok(Outcome::done());
+        let worker = Worker::builder(settings).handle(NOOP, noop).build().unwrap();
+        let worker = worker.start_once(1).await.unwrap();
+        assert_eq!(watch(&urls, &worker, true).await, End::Itself);
     }
-    tokio::join!(server.shutdown(), worker.shutdown());
-    scheduler.shutdown().await;
 }

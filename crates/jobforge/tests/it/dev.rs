@@ -88,6 +88,27 @@ fn a_second_signal_does_not_wait_for_jobs() {
 }
 
 #[tokio::test]
+async fn a_signal_while_it_starts_ends_it_and_its_postgres() {
+    let dir = open_dir();
+    let mut killed = DevServer::start(dir.path(), &["--no-demo"]);
+    let announced: Value = serde_json::from_str(&fs::read_to_string(killed.dev_file()).unwrap()).unwrap();
+    killed.signal(Signal::SIGKILL);
+    killed.ended();
+    // Its Postgres outlives it: there the lock that the next start waits for can be held.
+    let holder = connect(announced["database_url"].as_str().unwrap()).await;
+    holder.batch_execute("select pg_advisory_lock(hashtextextended('jobforge migrate', 0))").await.unwrap();
+    let mut server = DevServer::spawn(dir.path(), &["--no-demo"]);
+    let waits = "select exists (select from pg_locks where locktype = 'advisory' and not granted)";
+    while !holder.query_one(waits, &[]).await.unwrap().get::<_, bool>(0) {
+        server.assert_runs();
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    server.signal(Signal::SIGINT);
+    assert_eq!(server.ended().code(), Some(130), "{}", server.stderr());
+    assert!(!postgres_runs(dir.path()));
+}
+
+#[tokio::test]
 async fn a_given_database_is_used_and_no_other_is_started() {
     let cluster = PrivateCluster::start().await;
     let admin = connect(&cluster.super_url("postgres")).await;

@@ -32,15 +32,25 @@ pub(crate) struct DevServer {
 impl DevServer {
     /// Starts one and waits until it is ready, and has told people so: that comes after the file for programs.
     pub(crate) fn start(dir: &Path, args: &[&str]) -> DevServer {
-        let stderr = File::create(dir.join("stderr")).unwrap();
-        let child = jobforge(dir).arg("dev").args(args).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
-        let mut server = DevServer { dir: dir.to_owned(), child };
+        let mut server = DevServer::spawn(dir, args);
         until("dev.json is there and the welcome told", || {
-            let ended = server.child.try_wait().unwrap();
-            assert!(ended.is_none(), "dev ended: {}", server.stderr());
+            server.assert_runs();
             (server.dev_file().exists() && server.stderr().contains(LAST_WORDS)).then_some(())
         });
         server
+    }
+
+    /// Starts one and waits for nothing.
+    pub(crate) fn spawn(dir: &Path, args: &[&str]) -> DevServer {
+        let stderr = File::create(dir.join("stderr")).unwrap();
+        let child = jobforge(dir).arg("dev").args(args).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
+        DevServer { dir: dir.to_owned(), child }
+    }
+
+    /// Fails the test if it has ended.
+    pub(crate) fn assert_runs(&mut self) {
+        let ended = self.child.try_wait().unwrap();
+        assert!(ended.is_none(), "dev ended: {}", self.stderr());
     }
 
     pub(crate) fn dev_file(&self) -> PathBuf {
