@@ -1,6 +1,6 @@
 //! `jobforge dev` from its first start to its last.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -11,6 +11,33 @@ use serde_json::Value;
 
 use crate::dev_server::{DevServer, open_dir, postgres_runs};
 use crate::{run, until};
+
+/// What `jobforge doctor` looks at.
+const CHECKS: [&str; 23] = [
+    "server",
+    "login",
+    "clock",
+    "schema",
+    "roles",
+    "row security",
+    "isolation probe",
+    "indexes",
+    "drift: tables",
+    "drift: security",
+    "drift: functions",
+    "bloat: jobs",
+    "bloat: leases",
+    "bloat: lease_claims",
+    "snapshot holders",
+    "partitions ahead",
+    "default partition",
+    "scheduler",
+    "workers",
+    "lost attempts",
+    "stuck leases",
+    "starving limits",
+    "forgotten pauses",
+];
 
 #[test]
 fn a_development_server_runs_jobs_refuses_a_second_one_stops_cleanly_and_keeps_its_data() {
@@ -36,13 +63,11 @@ fn a_development_server_runs_jobs_refuses_a_second_one_stops_cleanly_and_keeps_i
 
     let health = server.run(&["doctor", "--json"]);
     assert_eq!(health.code, 0, "{health:?}");
-    let verdicts: BTreeSet<String> = health.parsed()["checks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|check| check["verdict"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(verdicts, BTreeSet::from(["ok".to_owned()]), "{health:?}");
+    let report = health.parsed();
+    let text = |check: &Value, name: &str| check[name].as_str().unwrap().to_owned();
+    let checks = report["checks"].as_array().unwrap().iter();
+    let checks: BTreeMap<_, _> = checks.map(|check| (text(check, "name"), text(check, "verdict"))).collect();
+    assert_eq!(checks, CHECKS.map(|name| (name.to_owned(), "ok".to_owned())).into(), "{health:?}");
     assert_eq!(server.run(&["workers", "--json"]).json().as_array().unwrap().len(), 1);
     let bench = server.run(&["bench", "--jobs", "500", "--json"]).json();
     assert_eq!(bench["figures"][1]["workload"], "drain");

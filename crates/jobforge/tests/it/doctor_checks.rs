@@ -307,3 +307,73 @@ async fn a_pause_that_somebody_forgot_is_found() {
     resume(&operator, PauseKind::Tenant, &new.name, None).await.unwrap();
     doctor.finds("forgotten pauses", "ok");
 }
+
+#[tokio::test]
+async fn a_clock_that_differs_is_found_whichever_is_ahead() {
+    let db = TestDb::new().await;
+    let (doctor, admin) = (Doctor::led(&db).await, db.connect_super().await);
+    doctor.finds("clock", "ok");
+    // The catalog's own clock cannot be set; one that stands before it in the path can.
+    let path = format!(
+        "create schema fake; grant usage on schema fake to public;
+         alter database {} set search_path = fake, pg_catalog",
+        db.name()
+    );
+    change(&admin, &path).await;
+    for ahead in ["1 hour", "-1 hour"] {
+        let clock = format!(
+            "create or replace function fake.clock_timestamp() returns timestamptz language sql volatile
+               as $$ select pg_catalog.clock_timestamp() + interval '{ahead}' $$"
+        );
+        change(&admin, &clock).await;
+        let words = doctor.finds("clock", "warn").words;
+        assert!(words.contains("let both follow a time server"), "{words}");
+        assert_eq!(words.contains("is -3"), ahead.starts_with('-'), "{words}");
+    }
+    change(&admin, "drop function fake.clock_timestamp").await;
+    doctor.finds("clock", "ok");
+}
+
+#[tokio::test]
+async fn roles_that_are_missing_mighty_or_may_log_in_are_found() {
+    // Roles belong to the whole Postgres.
+    let cluster = PrivateCluster::start().await;
+    let url = cluster.super_url("postgres");
+    migrate::up(&url).await.unwrap();
+    let admin = connect(&url).await;
+    lead(&admin, "the leader", 600).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let roles = || {
+        let args = ["doctor", "--json", "--database-url", &url];
+        found(&Ran::of(jobforge(dir.path()).args(args).output().unwrap()).parsed(), "roles")
+    };
+    let sound = roles();
+    assert_eq!(sound.verdict, "ok", "{}", sound.words);
+    let faults = [
+        ("jf_tenant login", "jf_tenant nologin", "warn", "may log in: jf_tenant", "nologin"),
+        (
+            "jf_fn bypassrls",
+            "jf_fn nobypassrls",
+            "fail",
+            "not bound by row-level security: jf_fn",
+            "nobypassrls",
+        ),
+        ("jf_worker superuser", "jf_worker nosuperuser", "fail", "security: jf_worker", "nosuperuser"),
+        (
+            "jf_operator rename to gone",
+            "gone rename to jf_operator",
+            "fail",
+            "missing: jf_operator",
+            "migrate",
+        ),
+    ];
+    for (fault, mended, verdict, told, advice) in faults {
+        change(&admin, &format!("alter role {fault}")).await;
+        let sick = roles();
+        assert_eq!(sick.verdict, verdict, "{fault}: {}", sick.words);
+        assert!(sick.words.contains(told) && sick.words.contains(advice), "{fault}: {}", sick.words);
+        change(&admin, &format!("alter role {mended}")).await;
+        let sound = roles();
+        assert_eq!(sound.verdict, "ok", "{mended}: {}", sound.words);
+    }
+}
