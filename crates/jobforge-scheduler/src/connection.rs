@@ -8,22 +8,24 @@ use jobforge_core::preflight;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::SchedulerConfig;
+
 /// Connects and checks that the login is fit, once.
-pub(crate) async fn open(url: &str) -> Result<Client, Error> {
-    let (client, connection) = connect(url).await?;
+pub(crate) async fn open(config: &SchedulerConfig) -> Result<Client, Error> {
+    let (client, connection) = connect(&config.database_url).await?;
     // Its error reaches whoever uses the client.
     tokio::spawn(connection);
-    preflight::check(&client).await?;
+    within(config.call_timeout, "preflight", preflight::check(&client)).await?;
     Ok(client)
 }
 
 /// Connects, however long it takes; `None` when it was told to stop.
-pub(crate) async fn open_patiently(url: &str, stop: &CancellationToken) -> Option<Client> {
+pub(crate) async fn open_patiently(config: &SchedulerConfig, stop: &CancellationToken) -> Option<Client> {
     let mut backoff = Backoff::new();
     loop {
         let error = tokio::select! {
             () = stop.cancelled() => return None,
-            opened = open(url) => match opened {
+            opened = open(config) => match opened {
                 Ok(client) => return Some(client),
                 Err(error) => error,
             },

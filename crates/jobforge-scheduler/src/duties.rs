@@ -62,7 +62,7 @@ impl Duties {
                 () = self.stop.cancelled() => return,
                 led = terms.wait_for(Option::is_some) => if led.is_err() { return },
             }
-            let Some(client) = open_patiently(&self.config.database_url, &self.stop).await else { return };
+            let Some(client) = open_patiently(&self.config, &self.stop).await else { return };
             match self.work(&client, &mut terms).await {
                 End::Stopped => return,
                 End::TermOver(number) => self.follow(number),

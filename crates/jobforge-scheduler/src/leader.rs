@@ -28,7 +28,7 @@ pub(crate) struct Leader {
 impl Leader {
     /// Until told to stop; then a leader resigns, so that the next one need not wait.
     pub(crate) async fn run(self) {
-        while let Some(client) = open_patiently(&self.config.database_url, &self.stop).await {
+        while let Some(client) = open_patiently(&self.config, &self.stop).await {
             match self.ask_repeatedly(&client).await {
                 Ok(()) => {
                     self.resign(&client).await;

@@ -49,7 +49,7 @@ impl Scheduler {
     /// or settings that cannot work, are refused at once.
     pub async fn start(config: SchedulerConfig) -> Result<SchedulerHandle, Error> {
         config.check().map_err(Error::Config)?;
-        match connection::open(&config.database_url).await {
+        match connection::open(&config).await {
             Ok(_) => {}
             Err(error) if error.is_transient() => {
                 tracing::warn!(%error, "the database is away; waiting for it");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jobforge_scheduler::{Error, Role, Scheduler, SchedulerConfig};
 use jobforge_testkit::{FaultProxy, Mode, OPERATOR, PASSWORD, TestDb};
 
-use crate::{config, leads, start, until};
+use crate::{PATIENCE, config, leads, start, until};
 
 #[tokio::test]
 async fn of_two_schedulers_one_leads_and_the_other_takes_over_when_it_resigns() {
@@ -97,5 +97,22 @@ async fn a_database_that_is_away_is_waited_for() {
     assert!(!leads(&scheduler));
     proxy.set_mode(Mode::Pass);
     until("it leads once the database is there", async || leads(&scheduler)).await;
+    scheduler.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_database_that_lets_one_in_and_says_nothing_more_is_waited_for() {
+    let db = TestDb::new().await;
+    let mut admin = db.connect_super().await;
+    let lock = admin.transaction().await.unwrap();
+    // Whoever asks what kind of login it has waits behind this, and nobody who logs in does.
+    let alter = "set local allow_system_table_mods = on; alter view pg_catalog.pg_roles set (security_barrier = false)";
+    lock.batch_execute(alter).await.unwrap();
+    let hasty = SchedulerConfig { call_timeout: Duration::from_secs(1), ..config(&db, "patient") };
+    let started = tokio::time::timeout(PATIENCE, start(hasty)).await;
+    let scheduler = started.expect("the start waits without an end");
+    assert!(!leads(&scheduler));
+    lock.rollback().await.unwrap();
+    until("it leads once the database answers", async || leads(&scheduler)).await;
     scheduler.shutdown().await;
 }
