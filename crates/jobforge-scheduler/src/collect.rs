@@ -12,7 +12,7 @@ use crate::term::Term;
 
 const BATCH: i32 = 100;
 
-/// Between two batches, so that the other duties have their turn.
+/// Between two batches.
 const BREATH: Duration = Duration::from_millis(50);
 
 /// No deletion begins later than this after its object was doomed, and none is waited for longer than `EACH`:

@@ -1,5 +1,8 @@
-//! Runs the duties while there is a term to run them under: the one that is due next, one at a time, on one
+//! Runs the duties while there is a term to run them under: of each group the one that is due next, one at a time, on one
 //! connection. Followers have no such connection.
+//!
+//! What waits for something other than the database is a group of its own: lost work does not come back later because an
+//! artifact store is slow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +19,10 @@ use crate::connection::{millis, open_patiently, within};
 use crate::term::Term;
 use crate::{collect, partitions, promote, prune, reap, stats};
 
-/// What a leader has to do. In this order when all are due: a completion before its partition exists would
+/// What a leader has to do. In this order when all of a group are due: a completion before its partition exists would
 /// go to the default one, and lost work comes back first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Duty {
+pub(crate) enum Duty {
     Partitions,
     Reap,
     Promote,
@@ -28,7 +31,14 @@ enum Duty {
     Collect,
 }
 
-const ALL: [Duty; 6] = [Duty::Partitions, Duty::Reap, Duty::Promote, Duty::Prune, Duty::Stats, Duty::Collect];
+const OF_THE_DATABASE: &[Duty] = &[Duty::Partitions, Duty::Reap, Duty::Promote, Duty::Prune, Duty::Stats];
+const OF_THE_STORE: &[Duty] = &[Duty::Collect];
+
+/// The duties that are done one after the other, each group beside the others.
+pub(crate) fn groups(config: &SchedulerConfig) -> impl Iterator<Item = &'static [Duty]> + use<> {
+    // Without a store there is nothing to connect for.
+    [Some(OF_THE_DATABASE), config.artifacts.as_ref().map(|_| OF_THE_STORE)].into_iter().flatten()
+}
 
 /// A duty and when it is due.
 struct Entry {
@@ -44,11 +54,12 @@ enum End {
     Broken(Error),
 }
 
-/// The task that works while this scheduler leads.
+/// The task that does a group of duties while this scheduler leads.
 pub(crate) struct Duties {
+    pub(crate) group: &'static [Duty],
     pub(crate) config: Arc<SchedulerConfig>,
     pub(crate) term: watch::Sender<Option<Term>>,
-    /// The last term in which every duty was done once.
+    /// The last term in which each of them was done once.
     pub(crate) settled: watch::Sender<Option<i64>>,
     pub(crate) stop: CancellationToken,
 }
@@ -78,8 +89,9 @@ impl Duties {
     /// Does what is due until the leadership or the connection is gone.
     async fn work(&self, client: &Client, terms: &mut watch::Receiver<Option<Term>>) -> End {
         let now = Instant::now();
-        let mut entries = ALL.map(|duty| Entry { duty, due: now, backoff: Backoff::new() });
-        let mut undone = ALL.to_vec();
+        let entry = |duty: &Duty| Entry { duty: *duty, due: now, backoff: Backoff::new() };
+        let mut entries: Vec<Entry> = self.group.iter().map(entry).collect();
+        let mut undone = self.group.to_vec();
         let mut pruning = prune::Progress::default();
         loop {
             let Some(term) = *terms.borrow_and_update() else { return End::TermOver(0) };

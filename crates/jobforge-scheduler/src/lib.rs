@@ -5,9 +5,10 @@
 //! Leadership is an optimisation: every duty is idempotent and bounded, carries its term, and is refused when
 //! the term is over. So a leader that was paused in between does nothing late; it finds itself following.
 //!
-//! - [`Scheduler`] (`scheduler.rs`) starts and stops the two tasks below.
+//! - [`Scheduler`] (`scheduler.rs`) starts and stops the tasks below.
 //! - `leader.rs` asks for the leadership again and again and publishes what it is told.
-//! - `duties.rs` runs the duties, one file each, while there is a term to run them under.
+//! - `duties.rs` runs the duties, one file each, while there is a term to run them under; those of the artifact store beside
+//!   the others.
 //!
 //! What is absent on purpose: any decision about a job. Nothing a job's progress hangs on waits for a leader.
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::SchedulerConfig;
 use crate::connection;
-use crate::duties::Duties;
+use crate::duties::{Duties, groups};
 use crate::error::Error;
 use crate::leader::Leader;
 use crate::term::Term;
@@ -37,10 +37,11 @@ pub enum Role {
 #[derive(Debug)]
 pub struct SchedulerHandle {
     term: watch::Receiver<Option<Term>>,
-    settled: watch::Receiver<Option<i64>>,
+    /// Of each group of duties.
+    settled: Vec<watch::Receiver<Option<i64>>>,
     stop_duties: CancellationToken,
     stop_leading: CancellationToken,
-    duties: JoinHandle<()>,
+    duties: JoinSet<()>,
     leader: JoinHandle<()>,
 }
 
@@ -58,16 +59,21 @@ impl Scheduler {
         }
         let config = Arc::new(config);
         let (term, seen_term) = watch::channel(None);
-        let (settled, seen_settled) = watch::channel(None);
         let (stop_duties, stop_leading) = (CancellationToken::new(), CancellationToken::new());
         let leader = Leader { config: config.clone(), term: term.clone(), stop: stop_leading.clone() };
-        let duties = Duties { config, term, settled, stop: stop_duties.clone() };
+        let (mut duties, mut settled) = (JoinSet::new(), Vec::new());
+        for group in groups(&config) {
+            let (done, seen_done) = watch::channel(None);
+            settled.push(seen_done);
+            let (config, term, stop) = (config.clone(), term.clone(), stop_duties.clone());
+            duties.spawn(Duties { group, config, term, settled: done, stop }.run());
+        }
         Ok(SchedulerHandle {
             term: seen_term,
-            settled: seen_settled,
+            settled,
             stop_duties,
             stop_leading,
-            duties: tokio::spawn(duties.run()),
+            duties,
             leader: tokio::spawn(leader.run()),
         })
     }
@@ -86,13 +92,16 @@ impl SchedulerHandle {
     /// exist. Waits for ever while another one leads.
     pub async fn settled(&self) {
         // An error means that the scheduler has stopped: there is nothing to wait for.
-        let _ = self.settled.clone().wait_for(Option::is_some).await;
+        for group in &self.settled {
+            let _ = group.clone().wait_for(Option::is_some).await;
+        }
     }
 
     /// Ends the duty at hand, resigns, and stops.
     pub async fn shutdown(mut self) {
         self.stop_duties.cancel();
-        if tokio::time::timeout(DUTY_GRACE, &mut self.duties).await.is_err() {
+        let all_ended = async { while self.duties.join_next().await.is_some() {} };
+        if tokio::time::timeout(DUTY_GRACE, all_ended).await.is_err() {
             tracing::warn!("a duty did not end in time; the database will refuse or finish it");
         }
         self.stop_leading.cancel();
@@ -103,7 +112,7 @@ impl SchedulerHandle {
 
 impl Drop for SchedulerHandle {
     fn drop(&mut self) {
-        self.duties.abort();
+        self.duties.abort_all();
         self.leader.abort();
     }
 }

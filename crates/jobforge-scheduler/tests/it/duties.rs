@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use jobforge_core::rpc::{claim_jobs, enqueue_job, register_worker};
-use jobforge_core::{ClaimRequest, Cursor, NewJob, Registration};
+use jobforge_core::NewJob;
+use jobforge_core::rpc::{claim_jobs, enqueue_job};
 use jobforge_scheduler::SchedulerConfig;
-use jobforge_testkit::{NOOP, OTHER, QUEUE, TENANT_A, TestDb};
+use jobforge_testkit::{NOOP, QUEUE, TENANT_A, TestDb};
 
-use crate::{config, start, until};
+use crate::{Claims, config, start, until};
 
 #[tokio::test]
 async fn jobs_of_a_lost_worker_come_back_when_its_lease_runs_out() {
@@ -15,33 +15,9 @@ async fn jobs_of_a_lost_worker_come_back_when_its_lease_runs_out() {
     let (app, worker) = (db.as_app().await, db.as_worker().await);
     let job = NewJob::new(NOOP, &1).unwrap();
     let id = enqueue_job(&app, TENANT_A, &job).await.unwrap().id;
-    let queues = [QUEUE.to_owned()];
-    let types = [NOOP.to_owned(), OTHER.to_owned()];
-    let registration = Registration {
-        worker_id: "lost:1:boot".to_owned(),
-        host: "lost".to_owned(),
-        pid: Some(1),
-        version: String::new(),
-        queues: queues.to_vec(),
-        types: types.to_vec(),
-        slots: 1,
-        metadata: None,
-    };
-    register_worker(&worker, &registration).await.unwrap();
-    let request = ClaimRequest {
-        worker_id: "lost:1:boot",
-        queues: &queues,
-        types: &types,
-        limit: 1,
-        free: 1,
-        lease_id: None,
-        new_lease_id: None,
-        lease_seconds: 1,
-        window: Some(1),
-        quick: false,
-        cursor: &Cursor::default(),
-    };
-    assert_eq!(claim_jobs(&worker, &request).await.unwrap().jobs.len(), 1);
+    let claims = Claims::of("lost:1:boot");
+    claims.register(&worker).await;
+    assert_eq!(claim_jobs(&worker, &claims.request(1)).await.unwrap().jobs.len(), 1);
     let scheduler = start(config(&db, "reaper")).await;
     let admin = db.connect_super().await;
     until("the job waits again with one death", async || {

@@ -2,13 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test, wherever it is")]
 
 mod duties;
+mod hanging_store;
 mod leadership;
 
 use std::time::Duration;
 
+use jobforge_core::rpc::register_worker;
+use jobforge_core::{ClaimRequest, Cursor, Registration};
 use jobforge_scheduler::{Role, Scheduler, SchedulerConfig, SchedulerHandle};
-use jobforge_testkit::{OPERATOR, PASSWORD, TestDb};
+use jobforge_testkit::{NOOP, OPERATOR, OTHER, PASSWORD, QUEUE, TestDb};
 use tokio::time::{Instant, sleep};
+use tokio_postgres::Client;
 
 /// Generous, because it only passes when a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,5 +43,54 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     while !holds().await {
         assert!(Instant::now() < deadline, "did not come to pass: {what}");
         sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A worker as the database knows it, which claims one job and is not heard of again.
+struct Claims {
+    worker_id: String,
+    queues: Vec<String>,
+    types: Vec<String>,
+    cursor: Cursor,
+}
+
+impl Claims {
+    fn of(worker_id: &str) -> Claims {
+        Claims {
+            worker_id: worker_id.to_owned(),
+            queues: vec![QUEUE.to_owned()],
+            types: vec![NOOP.to_owned(), OTHER.to_owned()],
+            cursor: Cursor::default(),
+        }
+    }
+
+    async fn register(&self, worker: &Client) {
+        let registration = Registration {
+            worker_id: self.worker_id.clone(),
+            host: "lost".to_owned(),
+            pid: Some(1),
+            version: String::new(),
+            queues: self.queues.clone(),
+            types: self.types.clone(),
+            slots: 1,
+            metadata: None,
+        };
+        register_worker(worker, &registration).await.unwrap();
+    }
+
+    fn request(&self, lease_seconds: i32) -> ClaimRequest<'_> {
+        ClaimRequest {
+            worker_id: &self.worker_id,
+            queues: &self.queues,
+            types: &self.types,
+            limit: 1,
+            free: 1,
+            lease_id: None,
+            new_lease_id: None,
+            lease_seconds,
+            window: Some(1),
+            quick: false,
+            cursor: &self.cursor,
+        }
     }
 }
