@@ -38,15 +38,15 @@ pub(crate) async fn apart<P: Report>(report: P, rows: &[P::Row]) -> Result<Vec<T
     }
     let mut told: Vec<Told<P::Answer>> = rows.iter().map(|_| None).collect();
     let until = Instant::now() + SEARCH;
-    let (mut parts, mut wait) = (vec![0..rows.len()], LOCKED);
-    while let Some(part) = parts.pop() {
-        match report.send(&rows[part.clone()], wait).await {
-            Ok(answers) => part.zip(answers).for_each(|(at, answer)| told[at] = Some(Ok(answer))),
-            Err(error) if spoils(&error) && part.len() == 1 => told[part.start] = Some(Err(error)),
+    let (mut parts, mut wait) = (vec![(0, rows.len())], LOCKED);
+    while let Some((from, to)) = parts.pop() {
+        match report.send(&rows[from..to], wait).await {
+            Ok(answers) => (from..to).zip(answers).for_each(|(at, answer)| told[at] = Some(Ok(answer))),
+            Err(error) if spoils(&error) && to - from == 1 => told[from] = Some(Err(error)),
             Err(error) if spoils(&error) || (is_locked(&error) && Instant::now() < until) => {
-                if part.len() > 1 {
-                    let middle = part.start + part.len() / 2;
-                    parts.extend([middle..part.end, part.start..middle]);
+                if to - from > 1 {
+                    let middle = usize::midpoint(from, to);
+                    parts.extend([(middle, to), (from, middle)]);
                 }
             }
             Err(error) if is_locked(&error) => {}

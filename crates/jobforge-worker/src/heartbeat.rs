@@ -21,21 +21,27 @@ use crate::holdings::BeatList;
 use crate::job::{Life, Stop};
 use crate::link::{Link, told, within};
 use crate::listener::listen;
+use crate::supervise::Heart;
 
-/// Starts the thread; it ends when `over` is cancelled.
-pub(crate) fn start(engine: Arc<Engine>, over: CancellationToken) -> io::Result<thread::JoinHandle<()>> {
+/// Starts the thread.
+pub(crate) fn start(engine: Arc<Engine>) -> io::Result<Heart> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let (over, ended) = (CancellationToken::new(), CancellationToken::new());
+    let (is_over, tells) = (over.clone(), ended.clone().drop_guard());
     let body = move || {
+        // However it ends.
+        let _tells = tells;
         runtime.block_on(async {
             tokio::select! {
-                () = over.cancelled() => {}
+                () = is_over.cancelled() => {}
                 () = beat(&engine) => {}
                 () = watch_deadlines(&engine) => {}
                 () = listen(&engine) => {}
             }
         });
     };
-    thread::Builder::new().name("jobforge-heartbeat".to_owned()).spawn(body)
+    let thread = thread::Builder::new().name("jobforge-heartbeat".to_owned()).spawn(body)?;
+    Ok(Heart { over, ended, thread: Some(thread) })
 }
 
 /// Beats at a fixed rate, whenever somebody asks, and again soon after a beat that failed.

@@ -14,6 +14,9 @@ use crate::link::{told, within};
 /// How many notes may wait; a handler that says more waits with them.
 const MOST_WAITING: usize = 1024;
 
+/// How many lines go in one call, of which the database takes ten times as many at most.
+const MOST_LINES: usize = 1000;
+
 /// What a handler says while it runs.
 #[derive(Debug)]
 pub(crate) enum Note {
@@ -78,9 +81,13 @@ impl Said {
     /// broken connection, since repeating it could double it.
     pub(crate) async fn send(&mut self, client: &Client, patience: Duration) -> Result<(), Error> {
         let (lease, job) = (self.job.lease.id, self.job.job_ref());
-        let mut answer = within(patience, "append_log", rpc::append_log(client, lease, job, &self.lines))
-            .await
-            .map(|_| ());
+        let mut answer = Ok(());
+        for lines in self.lines.chunks(MOST_LINES) {
+            if answer.is_ok() {
+                let call = rpc::append_log(client, lease, job, lines);
+                answer = within(patience, "append_log", call).await.map(drop);
+            }
+        }
         if let (Ok(()), Some((percent, message))) = (&answer, &self.progress) {
             let call = rpc::report_progress(client, lease, job, *percent, message);
             answer = within(patience, "report_progress", call).await;

@@ -112,9 +112,11 @@ impl Claimer {
                 self.wait_for_room().await;
                 continue;
             }
+            // A job that ends while the claim is under way may have held others back from it.
+            let alone = self.engine.holdings.is_empty();
             let step = match self.claim(limit).await {
                 Ok(round) if round.jobs == 0 && self.budget.is_some() => {
-                    if self.engine.holdings.is_empty() {
+                    if alone {
                         break;
                     }
                     self.wait_for_reports().await;
@@ -454,6 +456,9 @@ impl Claimer {
     /// left some itself.
     async fn wait_for_reports(&mut self) {
         self.engine.note_round();
+        if self.engine.holdings.is_empty() {
+            return;
+        }
         tokio::select! {
             () = self.engine.told.notified() => {}
             () = self.engine.reached(Phase::Draining) => {}

@@ -35,6 +35,7 @@ pub(crate) struct Parts {
 /// The heartbeat's thread; it ends with this.
 pub(crate) struct Heart {
     pub(crate) over: CancellationToken,
+    pub(crate) ended: CancellationToken,
     pub(crate) thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -51,7 +52,11 @@ pub(crate) async fn supervise(parts: Parts) {
     let mut claiming = JoinSet::new();
     claiming.spawn(claimer.run());
 
-    let claimer = claiming.join_next().await;
+    let claimer = tokio::select! {
+        claimer = claiming.join_next() => claimer,
+        _ = reporter.join_next() => return fall(&engine, "reporter"),
+        () = heart.ended.cancelled() => return fall(&engine, "heartbeat"),
+    };
     engine.buffer.seal();
     hints.shutdown().await;
     drain(&engine, &mut slots).await;
@@ -60,6 +65,12 @@ pub(crate) async fn supervise(parts: Parts) {
         goodbye(claimer).await;
     }
     heart.end().await;
+}
+
+/// A part is gone that nothing goes on without: jobs would run whose ends nobody tells, or that others run too. All ends at
+/// once, as in a crash, and whoever started the worker sees it end.
+fn fall(engine: &Engine, part: &str) {
+    tracing::error!(worker_id = engine.worker_id(), part, "a part of the worker ended: so does the worker");
 }
 
 /// Hears the broker's hints, if there is one.

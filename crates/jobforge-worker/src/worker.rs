@@ -9,7 +9,6 @@ use jobforge_core::{Error, JobType, preflight, rpc};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::beside::rehearse;
@@ -23,7 +22,7 @@ use crate::link::{Link, within};
 use crate::outcome::HandlerResult;
 use crate::runner::Claimer;
 use crate::stats::Stats;
-use crate::supervise::{Heart, Parts, supervise};
+use crate::supervise::{Parts, supervise};
 
 /// Handlers and how to run them. One may be started any number of times.
 #[derive(Debug)]
@@ -118,9 +117,7 @@ impl Worker {
         let rules = within(self.config.call_timeout, "definition_rules", call).await;
         engine.rules.learn(asked, rules.map_err(WorkerError::Database)?);
 
-        let over = CancellationToken::new();
-        let thread = heartbeat::start(engine.clone(), over.clone()).map_err(WorkerError::Thread)?;
-        let heart = Heart { over, thread: Some(thread) };
+        let heart = heartbeat::start(engine.clone()).map_err(WorkerError::Thread)?;
         let (ending, ended) = watch::channel(false);
         let parts = Parts { engine: engine.clone(), claimer, inboxes, heart };
         let supervisor = tokio::spawn(async move {

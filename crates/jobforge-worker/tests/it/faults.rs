@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::poll;
 use jobforge_testkit::{FaultPoints, FaultProxy, Mode};
-use jobforge_worker::{Outcome, WorkerConfig, WorkerHandle};
+use jobforge_worker::{Level, Outcome, WorkerConfig, WorkerHandle};
 use serde_json::json;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
-use crate::support::{Lines, Story, echo, eventually, faults};
+use crate::support::{Lines, PATIENCE, Story, echo, eventually, faults};
 
 type Runs = Arc<AtomicUsize>;
 
@@ -147,14 +148,20 @@ async fn what_a_handler_says_while_the_database_is_away_is_told_when_it_is_back(
     let lines = Lines::capture();
     let story = Story::begin().await;
     let (proxy, config) = through_proxy(&story).await;
-    let (speak, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signals = (speak.clone(), end.clone());
+    let [speak, said, end] = [(); 3].map(|()| Arc::new(Notify::new()));
+    let signals = [speak.clone(), said.clone(), end.clone()];
     let worker = story
         .work(config, move |context, payload| {
-            let (speak, end) = signals.clone();
+            let [speak, said, end] = signals.clone();
             async move {
                 speak.notified().await;
                 context.progress(40.0, "nearly\0half").await;
+                speak.notified().await;
+                // More than go in one call.
+                for line in 0..1500 {
+                    context.log(Level::Info, format!("line {line}")).await;
+                }
+                said.notify_one();
                 end.notified().await;
                 echo(context, payload).await
             }
@@ -166,6 +173,8 @@ async fn what_a_handler_says_while_the_database_is_away_is_told_when_it_is_back(
     speak.notify_one();
     let failed = || lines.count("WARN", "reports wait for the database");
     eventually("it cannot be told", async || (failed() > 0).then_some(())).await;
+    speak.notify_one();
+    timeout(PATIENCE, said.notified()).await.unwrap();
     proxy.set_mode(Mode::Pass);
     let progress = eventually("it is told, with nothing else to tell", async || {
         let job = story.job(id).await;
@@ -173,6 +182,8 @@ async fn what_a_handler_says_while_the_database_is_away_is_told_when_it_is_back(
     })
     .await;
     assert_eq!(progress, (40.0, "nearly\u{fffd}half".to_owned()));
+    let lines = "select count(*) from jobforge.job_logs where message like 'line %'";
+    eventually("every line is told", async || (story.count(lines).await == 1500).then_some(())).await;
     end.notify_one();
     story.until(id, "succeeded").await;
     worker.shutdown().await;

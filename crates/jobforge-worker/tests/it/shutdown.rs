@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobforge_worker::{Context, HandlerError, Outcome, WorkerConfig};
+use futures_util::FutureExt;
+use jobforge_worker::{Context, Faults, HandlerError, Outcome, WorkerConfig};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::support::{PATIENCE, Story, eventually};
+use crate::support::{PATIENCE, Story, echo, eventually};
 
 /// A handler that says that it began, and ends when it is let go or told to stop.
 struct Gate {
@@ -122,4 +123,26 @@ async fn a_job_whose_handler_never_yields_goes_back_with_its_lease() {
     let job = story.job(id).await;
     assert_eq!((job.status.as_str(), job.failures, job.deaths), ("queued", 0, 0));
     drop(release);
+}
+
+/// A worker of which a part panics where it comes by this point.
+async fn a_part_panics(point: &'static str) {
+    let story = Story::begin().await;
+    let hook = move |hit| async move { assert_ne!(hit, point, "made to panic") }.boxed();
+    let faults = Faults::at_points(Arc::new(hook));
+    let config = WorkerConfig { heartbeat: Some(Duration::from_millis(100)), faults, ..story.config() };
+    let worker = story.work(config, echo).await;
+    let id = story.enqueue_numbers(1).await[0];
+    timeout(PATIENCE, worker.ended()).await.unwrap();
+    assert_ne!(story.job(id).await.status, "failed", "its end is nobody's failure");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_reporter_is_gone_ends() {
+    a_part_panics("report").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_heartbeat_is_gone_ends() {
+    a_part_panics("beat").await;
 }
