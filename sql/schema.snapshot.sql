@@ -1544,6 +1544,9 @@ alter function jobforge.is_pointer(jsonb) owner to jf_fn;
 create function jobforge.job_secrets(p_tenant_id uuid, p_job_id uuid) returns text[] language plpgsql stable;
 alter function jobforge.job_secrets(uuid, uuid) owner to jf_sys;
 
+create function jobforge.is_taken(p_tenant_id uuid, p_job_id uuid, p_now timestamp with time zone) returns boolean language sql volatile;
+alter function jobforge.is_taken(uuid, uuid, timestamp with time zone) owner to jf_fn;
+
 create function jobforge.job_summary(p_tenant_id uuid, p_limit integer DEFAULT 10000) returns TABLE(blocked bigint, scheduled bigint, ready bigint, running bigint, failed bigint, dead bigint, capped boolean, oldest_ready timestamp with time zone, enqueued_hour bigint, completed_hour bigint, failed_hour bigint, canceled_hour bigint, enqueued_day bigint, completed_day bigint, failed_day bigint, canceled_day bigint, enqueued_rate double precision, completed_rate double precision, failed_rate double precision, drain_seconds double precision, sampled_at timestamp with time zone) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.job_summary(uuid, integer) owner to jf_fn;
 grant execute on function jobforge.job_summary(uuid, integer) to jf_operator;

@@ -60,6 +60,13 @@ begin
 
     v_id := null;
     while v_id is null loop
+      -- Keys tell only of ids that clients gave; this one may be a job's to which JobForge gave it, or whose key is gone.
+      if v_row.given_id is not null and jobforge.is_taken(p_tenant_id, v_row.given_id, v_now) then
+        delete from jobforge.idempotency_keys k
+        where k.tenant_id = p_tenant_id and (k.type, k.key) in ((v_row.type, v_row.idempotency_key), ('#id', v_row.given_id::text));
+        error_code := 'JF004'; error_reason := 'id_taken';
+        exit;
+      end if;
       insert into jobforge.jobs as j (tenant_id, id, run_at, created_at, max_attempts, priority, ready, status, retention,
         queue, type, payload, dedupe_key, correlation_id, traceparent, tags, source, source_ref, created_by,
         concurrency_key, keyed)
@@ -67,7 +74,8 @@ begin
         'queued', v_row.retention, v_row.queue, v_row.type, v_row.payload, v_row.dedupe_key, v_row.correlation_id,
         v_row.traceparent, v_row.tags, v_row.source, v_row.source_ref, p_created_by,
         v_row.concurrency_key, v_row.concurrency_key is not null)
-      on conflict (tenant_id, dedupe_key) where dedupe_key is not null and finished_at is null do nothing
+      -- Of the dedupe key or of the id.
+      on conflict do nothing
       returning j.id into v_id;
       exit when v_id is not null;
       -- The living twin is the answer; if it ended in between, the insert is tried again.
@@ -81,7 +89,7 @@ begin
       end if;
     end loop;
     id := v_id;
-    status := coalesce(status, 'queued');
+    status := case when id is not null then coalesce(status, 'queued') end;
     return next;
   end loop;
 end
@@ -125,6 +133,17 @@ end
 $$;
 comment on function jobforge.keep_key(uuid, text, text, uuid, uuid, bytea, timestamptz) is
   'Keeps a caller''s key and a client''s id for this job, or tells whose they are and whether the payload was the same.';
+
+create or replace function jobforge.is_taken(p_tenant_id uuid, p_job_id uuid, p_now timestamptz) returns boolean
+language sql volatile
+as $$
+  -- A client's id is of within a day, so its job was made within two and ended after that.
+  select exists (select from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = p_job_id)
+    or exists (select from jobforge.job_history h
+               where h.tenant_id = p_tenant_id and h.id = p_job_id and h.finished_at >= p_now - interval '2 days')
+$$;
+comment on function jobforge.is_taken(uuid, uuid, timestamptz) is
+  'Whether a job has this id, live or over, as far as a client''s id may be one; called under the tenant.';
 
 create or replace function jobforge.is_known(
   p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_dedupe_key text) returns boolean

@@ -172,6 +172,60 @@ async fn a_clients_id_must_be_of_version_7_and_recent_and_is_made_once() {
     assert_eq!(give(id, 1).await.unwrap(), (id, true, "succeeded".to_owned()), "also when it is over");
 }
 
+/// Enqueues a batch with these ids: each row's id, or why it was refused.
+async fn with_ids(stage: &Stage, ids: &[Option<Uuid>]) -> Vec<Result<Uuid, String>> {
+    let sql = "select id, error_code, error_reason from jobforge.enqueue_jobs($1, array_fill('test.noop'::text, array[$3::integer]),
+        array_fill('{}'::jsonb, array[$3::integer]), p_ids => $2) order by at";
+    let count = i32::try_from(ids.len()).unwrap();
+    let rows = stage.app.query(sql, &[&TENANT_A, &ids, &count]).await.unwrap();
+    let answer = |row: &tokio_postgres::Row| match row.get(1) {
+        None | Some("") => Ok(row.get(0)),
+        Some(code) => Err(format!("{code} {}", row.get::<_, &str>(2))),
+    };
+    rows.iter().map(answer).collect()
+}
+
+#[tokio::test]
+async fn a_clients_id_that_jobforge_gave_a_job_is_refused_and_its_neighbours_go_on() {
+    let stage = Stage::set().await;
+    let taken = stage.job().await;
+    for place in ["live", "over"] {
+        let answers = with_ids(&stage, &[None, Some(taken), None]).await;
+        assert!(answers[0].is_ok() && answers[2].is_ok(), "{place}: {answers:?}");
+        assert_eq!(answers[1], Err("JF004 id_taken".to_owned()), "{place}");
+        let single = "p_idempotency_key => 'k', p_id => ";
+        let refused = enqueue_with(stage.app.client(), TENANT_A, NOOP, &format!("{single}'{taken}'")).await;
+        assert_eq!(refusal(refused), "JF004 id_taken", "{place}");
+        for job in stage.claim(10).await {
+            complete(stage.worker.client(), &job).await.unwrap();
+        }
+        stage.see(taken).await;
+    }
+    // The key that came with it names no job, and another tenant's ids are its own.
+    assert!(!keyed(&stage.app, "k").await.unwrap().1);
+    let own = enqueue_with(stage.other.client(), TENANT_B, NOOP, &format!("p_id => '{taken}'")).await;
+    assert_eq!(own.unwrap(), (taken, false));
+}
+
+#[tokio::test]
+async fn a_clients_id_that_another_transaction_was_given_is_waited_for_and_refused() {
+    let stage = Stage::set().await;
+    let sql = "select id from jobforge.enqueue_job($1, 'test.noop', p_id => $2)";
+    for commits in [true, false] {
+        stage.other.begin().await;
+        let (taken, _) = enqueue_with(stage.other.client(), TENANT_A, NOOP, "'{}'").await.unwrap();
+        let params: Vec<Param> = vec![Box::new(TENANT_A), Box::new(taken)];
+        let waiting = stage.an_app().await.spawn_blocked(sql, params).await;
+        stage.other.run(if commits { "commit" } else { "rollback" }).await;
+        let (_, answer) = waiting.finish().await;
+        match commits {
+            true => assert_eq!(refusal(answer), "JF004 id_taken"),
+            false => assert_eq!(answer.unwrap()[0].get::<_, Uuid>(0), taken),
+        }
+        stage.see(taken).await;
+    }
+}
+
 #[tokio::test]
 async fn a_dedupe_key_answers_with_the_living_twin_until_it_ends() {
     let stage = Stage::set().await;
