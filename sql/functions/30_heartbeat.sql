@@ -16,9 +16,16 @@ declare
   v_expires timestamptz;
   v_worker integer;
 begin
-  if p_job_ids is not null then
-    perform jobforge.require_columns(greatest(cardinality(p_job_ids), 1), nullif(cardinality(p_job_ids), 0),
-      nullif(cardinality(p_tenant_ids), 0), nullif(cardinality(p_fences), 0));
+  if cardinality(p_job_ids) > 0 then
+    perform jobforge.require_columns(cardinality(p_job_ids), coalesce(cardinality(p_tenant_ids), 0),
+      coalesce(cardinality(p_fences), 0));
+  elsif greatest(cardinality(p_tenant_ids), cardinality(p_fences)) > 0 then
+    perform jobforge.refuse('JF001', 'columns_differ', 'the columns of a batch differ in length');
+  end if;
+  -- What a list leaves out is forgotten, and would be given back by nobody.
+  if p_through is not null and (p_job_ids is null or array_position(p_job_ids, null) is not null
+      or array_position(p_tenant_ids, null) is not null or array_position(p_fences, null) is not null) then
+    perform jobforge.refuse('JF001', 'jobs_missing', 'with p_through all jobs are listed, each with its tenant and fence');
   end if;
   -- Before this sign of life hides the gap from the leader.
   perform jobforge.notice_outage(v_now);

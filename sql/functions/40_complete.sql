@@ -16,8 +16,8 @@ declare
   v_fences integer[] := p_fences;
   v_done integer[] := '{}';
 begin
-  perform jobforge.require_columns(v_rows, cardinality(p_tenant_ids), cardinality(p_fences), cardinality(p_results),
-    cardinality(p_locators));
+  perform jobforge.require_columns(v_rows, coalesce(cardinality(p_tenant_ids), 0),
+    coalesce(cardinality(p_fences), 0), cardinality(p_results), cardinality(p_locators));
   if jobforge.lease_lives(p_lease_id, v_now) then
     if p_results is not null then
       -- No job has a null fence: a row whose result is too large is met by none.

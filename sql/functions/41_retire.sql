@@ -10,8 +10,9 @@ declare
   v_gone record;
   v_done integer[];
 begin
-  -- A result finds its row by its place among the others.
-  if p_results is not null and p_places <> array(select p from unnest(p_places) as p order by p) then
+  -- A result finds its row by its place among the others. In order, a place that is missing comes last.
+  if p_results is not null and (p_places[cardinality(p_places)] is null
+      or p_places <> array(select p from unnest(p_places) as p order by p)) then
     return '{}';
   end if;
   v_gone := jobforge.retire('succeeded', p_lease_id, p_places, p_results, null, p_now);

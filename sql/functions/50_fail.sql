@@ -55,8 +55,9 @@ declare
   v_end record;
   v_secrets text[];
 begin
-  perform jobforge.require_columns(v_rows, cardinality(p_tenant_ids), cardinality(p_fences), cardinality(p_classes),
-    cardinality(p_errors), cardinality(p_retry_after_ms), cardinality(p_statuses), cardinality(p_exit_codes),
+  perform jobforge.require_columns(v_rows, coalesce(cardinality(p_tenant_ids), 0),
+    coalesce(cardinality(p_fences), 0), coalesce(cardinality(p_classes), 0), coalesce(cardinality(p_errors), 0),
+    cardinality(p_retry_after_ms), cardinality(p_statuses), cardinality(p_exit_codes),
     cardinality(p_stdout_tails), cardinality(p_stderr_tails));
   if exists (select from unnest(p_classes) as c where c is null or c not in ('retryable', 'permanent', 'canceled')) then
     perform jobforge.refuse('JF001', 'class_unknown', 'a class is retryable, permanent or canceled');

@@ -14,7 +14,7 @@ declare
   v_done integer[] := '{}';
   v_back record;
 begin
-  if p_job_ids is null then
+  if p_job_ids is null and p_tenant_ids is null and p_fences is null then
     -- The worker is through with this lease: whatever is still on it, known to the worker or not, goes back.
     if not jobforge.lease_lives(p_lease_id, v_now) then
       perform jobforge.refuse('JF006', 'lease_lost', format('lease %s is lost', p_lease_id));
@@ -28,7 +28,8 @@ begin
     perform jobforge.look_behind(v_back.queues, v_back.run_ats);
     return;
   end if;
-  perform jobforge.require_columns(cardinality(p_job_ids), cardinality(p_tenant_ids), cardinality(p_fences));
+  perform jobforge.require_columns(cardinality(p_job_ids), coalesce(cardinality(p_tenant_ids), 0),
+    coalesce(cardinality(p_fences), 0));
   if jobforge.lease_lives(p_lease_id, v_now) then
     with mine as (
       select r.at::integer as at, r.tenant_id, r.id

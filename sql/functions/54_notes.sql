@@ -40,7 +40,7 @@ declare
   v_room integer;
   v_secrets text[];
 begin
-  perform jobforge.require_columns(cardinality(p_messages), cardinality(p_levels));
+  perform jobforge.require_columns(cardinality(p_messages), coalesce(cardinality(p_levels), 0));
   if exists (select from unnest(p_levels) as l where l is null or l not in ('debug', 'info', 'warn', 'error')) then
     perform jobforge.refuse('JF001', 'level_unknown', 'a level is debug, info, warn or error');
   end if;

@@ -71,7 +71,7 @@ as $$
 declare
   v_gone integer;
 begin
-  perform jobforge.require_columns(cardinality(p_refs), cardinality(p_tenant_ids));
+  perform jobforge.require_columns(cardinality(p_refs), coalesce(cardinality(p_tenant_ids), 0));
   perform jobforge.require_term(p_term);
   -- Only as it was doomed: what was announced again since is somebody's.
   delete from jobforge.artifacts a using unnest(p_tenant_ids, p_refs) as r(tenant_id, ref)

@@ -9,6 +9,7 @@ mod model_mutants;
 mod plans;
 mod races;
 mod redaction;
+mod refusals;
 mod reports;
 mod retention;
 mod schema;

@@ -1,0 +1,166 @@
+//! What a caller by SQL leaves out, malforms or exceeds, and the code and reason with which it is refused: never by an error
+//! that is the server's own.
+
+#![allow(clippy::unwrap_used, reason = "a failed step fails the story, wherever it is")]
+
+use jobforge_testkit::Session;
+
+use crate::races::stage::{Stage, ids};
+use crate::schema::calls::{ClaimOptions, Held, claim_with, release};
+use crate::schema::{TENANT_A, told};
+
+/// What becomes of a call in a transaction that is rolled back, e.g. `JF001 batch_size`.
+async fn verdict(session: &Session, call: &str) -> String {
+    session.begin().await;
+    let answer = session.query(&format!("select * from jobforge.{call}"), &[]).await;
+    session.rollback().await;
+    match answer.as_ref().map_err(|error| (error, error.as_db_error())) {
+        Ok(rows) => format!("accepted with {} rows", rows.len()),
+        Err((_, Some(error))) => format!("{} {}", error.code().code(), error.detail().unwrap_or("")),
+        Err((error, None)) => told(error),
+    }
+}
+
+/// Fails with all calls that were not refused for the reason beside them.
+async fn refused(session: &Session, cases: &[(String, &str)]) {
+    let mut wrong = Vec::new();
+    for (call, reason) in cases {
+        let verdict = verdict(session, call).await;
+        if verdict != *reason {
+            wrong.push(format!("{call}: {verdict}, not {reason}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A report's lease, and its columns of tenants, ids and fences, as they are written in a call.
+fn written(job: &Held) -> [String; 4] {
+    let Held { lease_id, tenant_id, id, fence, .. } = job;
+    [format!("'{lease_id}'"), format!("'{{{tenant_id}}}'"), format!("'{{{id}}}'"), format!("'{{{fence}}}'")]
+}
+
+#[tokio::test]
+async fn a_report_without_fences_does_not_end_a_later_attempt_on_the_same_lease() {
+    let stage = Stage::set().await;
+    let first = stage.running().await;
+    assert_eq!(release(stage.worker.client(), &first).await.unwrap(), "done");
+    let o = ClaimOptions { lease_id: Some(first.lease_id), ..ClaimOptions::default() };
+    let again = claim_with(stage.worker.client(), "w1", 1, o).await.unwrap().jobs.remove(0);
+    assert_eq!((again.id, again.lease_id, again.fence), (first.id, first.lease_id, 2));
+    let [lease, tenants, jobs, _] = written(&first);
+    let place = format!("p_locators => '{{\"{}\"}}'", again.locator.replace('"', ""));
+    refused(
+        &stage.worker,
+        &[
+            (format!("complete_jobs({lease}, {tenants}, {jobs}, null)"), "JF001 columns_differ"),
+            (format!("complete_jobs({lease}, {tenants}, {jobs}, null, '{{\"1\"}}')"), "JF001 columns_differ"),
+            (format!("complete_jobs({lease}, {tenants}, {jobs}, null, {place})"), "JF001 columns_differ"),
+        ],
+    )
+    .await;
+    let none = format!("complete_jobs({lease}, {tenants}, {jobs}, '{{null}}')");
+    let sql = format!("select verdict from jobforge.{none}");
+    assert_eq!(stage.worker.query(&sql, &[]).await.unwrap()[0].get::<_, String>(0), "stale");
+    assert_eq!(stage.told(first.id).await, "running 2/0/0");
+}
+
+#[tokio::test]
+async fn a_batch_lacks_none_of_the_columns_that_it_needs() {
+    let stage = Stage::set().await;
+    let job = stage.running().await;
+    let [lease, tenants, ids, fences] = written(&job);
+    let no_tenants = format!("{lease}, null, {ids}, {fences}");
+    let no_ids = format!("{lease}, {tenants}, null, {fences}");
+    let no_fences = format!("{lease}, {tenants}, {ids}, null");
+    let whole = format!("{lease}, {tenants}, {ids}, {fences}");
+    let one = format!("{lease}, '{}', '{}', {}", job.tenant_id, job.id, job.fence);
+    let (size, differ) = ("JF001 batch_size", "JF001 columns_differ");
+    let mut cases = vec![
+        (format!("complete_jobs({no_ids})"), size),
+        (format!("complete_jobs({no_tenants})"), differ),
+        (format!("fail_jobs({no_ids}, '{{retryable}}', '{{x}}')"), size),
+        (format!("fail_jobs({no_tenants}, '{{retryable}}', '{{x}}')"), differ),
+        (format!("fail_jobs({no_fences}, '{{retryable}}', '{{x}}')"), differ),
+        (format!("fail_jobs({whole}, null, '{{x}}')"), differ),
+        (format!("fail_jobs({whole}, '{{retryable}}', null)"), differ),
+        (format!("fail_jobs({whole}, '{{null}}', '{{x}}')"), "JF001 class_unknown"),
+        // Without a list of any kind the whole lease is given back.
+        (format!("release_jobs({no_ids})"), size),
+        (format!("release_jobs({lease}, {tenants})"), size),
+        (format!("release_jobs({lease}, p_fences => {fences})"), size),
+        (format!("release_jobs({no_tenants})"), differ),
+        (format!("release_jobs({no_fences})"), differ),
+        (format!("append_log({one}, null, '{{x}}')"), differ),
+        (format!("append_log({one}, '{{info}}', null)"), size),
+        (format!("append_log({one}, '{{null}}', '{{x}}')"), "JF001 level_unknown"),
+    ];
+    for through in ["", ", 9223372036854775807"] {
+        cases.push((format!("heartbeat({no_tenants}{through})"), differ));
+        cases.push((format!("heartbeat({no_fences}{through})"), differ));
+        cases.push((format!("heartbeat({no_ids}{through})"), differ));
+        cases.push((format!("heartbeat({lease}, {tenants}, '{{}}', '{{}}'{through})"), differ));
+    }
+    refused(&stage.worker, &cases).await;
+    let term = stage.term;
+    let call = format!("confirm_artifacts({term}, null, '{{sha256:x}}', now())");
+    refused(&stage.operator, &[(call, differ)]).await;
+    let verdict = verdict(&stage.worker, &format!("fail_jobs({whole}, '{{permanent}}', '{{null}}')")).await;
+    assert_eq!(verdict, "accepted with 1 rows", "an error need not be told");
+}
+
+#[tokio::test]
+async fn a_beat_does_not_forget_jobs_that_it_does_not_list() {
+    let stage = Stage::set().await;
+    stage.jobs(2).await;
+    let held = stage.claim(2).await;
+    let [lease, tenants, ids, fences] = written(&held[0]);
+    let through = held[0].claim_no;
+    let missing = "JF001 jobs_missing";
+    refused(
+        &stage.worker,
+        &[
+            (format!("heartbeat({lease}, p_through => {through})"), missing),
+            (format!("heartbeat({lease}, '{{null}}', {ids}, {fences}, {through})"), missing),
+            (format!("heartbeat({lease}, {tenants}, '{{null}}', {fences}, {through})"), missing),
+            (format!("heartbeat({lease}, {tenants}, {ids}, '{{null}}', {through})"), missing),
+        ],
+    )
+    .await;
+    // A worker that says so holds nothing.
+    let nothing = format!("select * from jobforge.heartbeat({lease}, '{{}}', '{{}}', '{{}}', {through})");
+    stage.worker.query(&nothing, &[]).await.unwrap();
+    assert_eq!(stage.count("select count(*) from jobforge.lease_claims").await, 0);
+    let alive = format!("select * from jobforge.heartbeat({lease})");
+    stage.worker.query(&alive, &[]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_missing_place_is_looked_up_and_each_job_gets_its_own_result() {
+    let stage = Stage::set().await;
+    // Which of the three places are told.
+    for known in [[true, true, false], [true, false, false], [false, true, true], [false, false, false]] {
+        stage.jobs(3).await;
+        let held = stage.claim(3).await;
+        let column = |cells: [String; 3]| format!("'{{{}}}'", cells.join(","));
+        let each = |cell: &dyn Fn(&Held) -> String| column([0, 1, 2].map(|at| cell(&held[at])));
+        let places = [0, 1, 2].map(|at| match known[at] {
+            true => format!("\"{}\"", held[at].locator),
+            false => "null".to_owned(),
+        });
+        let sql = format!(
+            "select verdict from jobforge.complete_jobs('{}', {}, {}, {}, '{{0,1,2}}', {})",
+            held[0].lease_id,
+            each(&|job| job.tenant_id.to_string()),
+            each(&|job| job.id.to_string()),
+            each(&|job| job.fence.to_string()),
+            column(places),
+        );
+        let rows = stage.worker.query(&sql, &[]).await;
+        let rows = rows.unwrap_or_else(|error| panic!("{known:?}: {}", told(&error)));
+        let verdicts: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        assert_eq!(verdicts, ["done"; 3], "{known:?}");
+        let sql = "select array_agg(result::text order by id) from jobforge.job_history where id = any ($1)";
+        let row = stage.admin.query_one(sql, &[&ids(&held)]).await.unwrap();
+        assert_eq!(row.get::<_, Vec<String>>(0), ["0", "1", "2"], "{known:?}");
+    }
+}
