@@ -1538,6 +1538,9 @@ alter function jobforge.is_known(uuid, text, text, uuid, text) owner to jf_fn;
 create function jobforge.is_paused(p_kind text, p_name text, p_now timestamp with time zone) returns boolean language sql stable;
 alter function jobforge.is_paused(text, text, timestamp with time zone) owner to jf_sys;
 
+create function jobforge.is_plain(p_cursor jsonb) returns boolean language sql immutable;
+alter function jobforge.is_plain(jsonb) owner to jf_sys;
+
 create function jobforge.is_pointer(p_value jsonb) returns boolean language sql immutable;
 alter function jobforge.is_pointer(jsonb) owner to jf_fn;
 
@@ -1878,6 +1881,9 @@ grant execute on function jobforge.read_cursor(text) to jf_sys;
 create function jobforge.read_filter(p_kind text, p_filter jsonb) returns jobforge.job_filter language plpgsql stable;
 alter function jobforge.read_filter(text, jsonb) owner to jf_fn;
 
+create function jobforge.read_marks(p_marks jsonb) returns jobforge.claim_mark[] language plpgsql immutable;
+alter function jobforge.read_marks(jsonb) owner to jf_sys;
+
 create function jobforge.read_series(p_tenant_id uuid, p_metric text DEFAULT NULL::text, p_from timestamp with time zone DEFAULT NULL::timestamp with time zone, p_to timestamp with time zone DEFAULT NULL::timestamp with time zone, p_points integer DEFAULT 120) returns TABLE(metric text, at timestamp with time zone, value double precision) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.read_series(uuid, text, timestamp with time zone, timestamp with time zone, integer) owner to jf_fn;
 grant execute on function jobforge.read_series(uuid, text, timestamp with time zone, timestamp with time zone, integer) to jf_operator;
@@ -1986,8 +1992,8 @@ alter function jobforge.require_author(text) owner to jf_sys;
 create function jobforge.require_bulk(p_operation jobforge.bulk_operations, p_operation_id uuid) returns jobforge.bulk_operations language plpgsql immutable;
 alter function jobforge.require_bulk(jobforge.bulk_operations, uuid) owner to jf_fn;
 
-create function jobforge.require_claim(p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb, p_free integer DEFAULT NULL::integer, p_window integer DEFAULT NULL::integer) returns void language plpgsql immutable;
-alter function jobforge.require_claim(text, text[], text[], integer, jsonb, integer, integer) owner to jf_sys;
+create function jobforge.require_claim(p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb, p_free integer DEFAULT NULL::integer, p_window integer DEFAULT NULL::integer, p_quick boolean DEFAULT false) returns void language plpgsql immutable;
+alter function jobforge.require_claim(text, text[], text[], integer, jsonb, integer, integer, boolean) owner to jf_sys;
 
 create function jobforge.require_clear(p_clear text[], p_known text[]) returns void language plpgsql immutable;
 alter function jobforge.require_clear(text[], text[]) owner to jf_sys;

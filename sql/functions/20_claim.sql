@@ -20,12 +20,12 @@ declare
     when p_worker_id is not null and p_limit between 1 and 5000 and (p_free >= 0) is not false and (p_window >= 1) is not false
       and p_queues[1] is not null and cardinality(p_queues) <= 50 and array_position(p_queues, null) is null
       and p_types[1] is not null and cardinality(p_types) <= 500 and array_position(p_types, null) is null
-      and (p_cursor @> '{}') is not false and p_cursor -> 'marks' -> 0 is null then least(p_limit, 32) + 1
+      and jobforge.is_plain(p_cursor) and p_quick is not null then least(p_limit, 32) + 1
     else 0 end;
   v_look record;
   v_job jobforge.claimed;
 begin
-  if v_few = 0 then perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor, p_free, p_window); end if;
+  if v_few = 0 then perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor, p_free, p_window, p_quick); end if;
   v_look := jobforge.look_around(p_lease_id, p_window, p_queues, p_types, v_few, v_now);
 
   -- The one job of an idle system is taken at once: there is nobody to share with.
@@ -170,6 +170,18 @@ comment on function jobforge.claim_jobs(text, text[], text[], integer, uuid, int
   'work locked (more), whether limits hold work back (limited), and when a rate lets more start (retry_at).';
 grant execute on function
   jobforge.claim_jobs(text, text[], text[], integer, uuid, integer, integer, jsonb, uuid, integer, boolean) to jf_worker;
+
+create or replace function jobforge.is_plain(p_cursor jsonb) returns boolean
+language sql immutable
+as $$
+  -- The turn as require_claim has it, in a quarter of the time.
+  select (p_cursor @> '{}') is not false and p_cursor -> 'marks' -> 0 is null
+    and (p_cursor ->> 'turn' ~ '^[0-9A-Fa-f]+-[0-9A-Fa-f]+-[0-9A-Fa-f]+-[0-9A-Fa-f]+-[0-9A-Fa-f]+$'
+      and p_cursor ->> 'turn' like '________-____-____-____-____________') is not false
+    and (p_cursor ->> 'owed' ~ '^[0-9]+$' and length(p_cursor ->> 'owed') < 10) is not false
+$$;
+comment on function jobforge.is_plain(jsonb) is
+  'Whether a cursor is sound and without positions, or none. One expression: the planner puts it in the place of its call.';
 
 create or replace function jobforge.as_claimed(
   p_job jobforge.jobs, p_place tid, p_lease_id uuid, p_expires_at timestamptz, p_solo boolean, p_claim_no bigint,

@@ -1,9 +1,11 @@
 -- owner: jf_sys
 -- What a claim needs around its walk: a sound request, a lease, due work made ready, positions it may trust.
 
+-- A function whose arguments grew would stand beside the old one.
+drop function if exists jobforge.require_claim(text, text[], text[], integer, jsonb, integer, integer);
 create or replace function jobforge.require_claim(
   p_worker_id text, p_queues text[], p_types text[], p_limit integer, p_cursor jsonb, p_free integer default null,
-  p_window integer default null)
+  p_window integer default null, p_quick boolean default false)
 returns void
 language plpgsql immutable
 as $$
@@ -20,12 +22,17 @@ begin
     perform jobforge.refuse('JF001', 'queues_out_of_range', 'p_queues must name 1 to 50 queues');
   elsif coalesce(cardinality(p_types), 0) not between 1 and 500 or array_position(p_types, null) is not null then
     perform jobforge.refuse('JF001', 'types_out_of_range', 'p_types must name 1 to 500 types');
-  elsif p_cursor is not null and (jsonb_typeof(p_cursor) <> 'object' or jsonb_array_length(p_cursor -> 'marks') > 64) then
+  elsif p_quick is null then
+    perform jobforge.refuse('JF001', 'quick_missing', 'p_quick is null');
+  elsif p_cursor is not null and (jsonb_typeof(p_cursor) <> 'object'
+      or p_cursor ->> 'turn' !~ '^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$' or p_cursor ->> 'owed' !~ '^[0-9]{1,9}$'
+      or case jsonb_typeof(p_cursor -> 'marks') when 'array' then jsonb_array_length(p_cursor -> 'marks') > 64
+        when 'null' then false else p_cursor ? 'marks' end) then
     perform jobforge.refuse('JF001', 'cursor_malformed', 'p_cursor is not a cursor of an earlier claim');
   end if;
 end
 $$;
-comment on function jobforge.require_claim(text, text[], text[], integer, jsonb, integer, integer) is 'Refuses a malformed claim.';
+comment on function jobforge.require_claim(text, text[], text[], integer, jsonb, integer, integer, boolean) is 'Refuses a malformed claim.';
 
 create or replace function jobforge.hold_lease(
   p_lease_id uuid, p_new_lease_id uuid, p_worker_id text, p_window integer, p_seconds integer, p_now timestamptz)
@@ -144,11 +151,11 @@ declare
   v_lanes text;
   v_low timestamptz;
 begin
-  if p_marks is null or jsonb_array_length(p_marks) = 0 then
+  if p_marks is null or p_marks in ('null', '[]') then
     return null;
   end if;
   v_lanes := jobforge.lanes(p_types);
-  v_marks := array(select m from jsonb_populate_recordset(null::jobforge.claim_mark, p_marks) as m);
+  v_marks := jobforge.read_marks(p_marks);
   -- In one order: two claims that note the first positions of the same queues wait for each other's rows.
   foreach v_queue in array array(select distinct q from unnest(p_queues) as q order by q) loop
     v_low := jobforge.sweep(v_queue, v_lanes, p_now);
@@ -169,6 +176,19 @@ end
 $$;
 comment on function jobforge.trusted_marks(jsonb, text[], text[], timestamptz) is
   'The remembered positions of a cursor; once a second, for one claimer of a queue and its types, moved back to where late comers may be.';
+
+create or replace function jobforge.read_marks(p_marks jsonb) returns jobforge.claim_mark[]
+language plpgsql immutable
+as $$
+begin
+  return array(select m from jsonb_populate_recordset(null::jobforge.claim_mark, p_marks) as m);
+exception
+  -- Whoever made them up finds out as with everything else in a cursor. Nothing is written in here: it costs next to nothing.
+  when data_exception then
+    perform jobforge.refuse('JF001', 'cursor_malformed', 'p_cursor is not a cursor of an earlier claim');
+end
+$$;
+comment on function jobforge.read_marks(jsonb) is 'The remembered positions of a cursor as the walk goes by them.';
 
 create or replace function jobforge.recall_marks(p_queues text[], p_types text[]) returns jsonb
 language plpgsql volatile security definer

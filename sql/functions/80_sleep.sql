@@ -50,6 +50,9 @@ declare
   v_now timestamptz := jobforge.clock();
 begin
   perform jobforge.login_tenant();
+  if p_worker_id is null then
+    perform jobforge.refuse('JF001', 'worker_missing', 'p_worker_id is null');
+  end if;
   -- Before this sign of life hides the gap from the leader.
   perform jobforge.notice_outage(v_now);
   insert into jobforge.sentinel as s (holder, expires_at) values (p_worker_id, v_now + interval '2 seconds')

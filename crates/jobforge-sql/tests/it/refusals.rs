@@ -135,6 +135,57 @@ async fn a_beat_does_not_forget_jobs_that_it_does_not_list() {
 }
 
 #[tokio::test]
+async fn a_cursor_is_one_of_an_earlier_claim() {
+    let stage = Stage::set().await;
+    stage.job().await;
+    let mark = r#""queue":"default","type":"test.noop","tenant_id":"11111111-1111-1111-1111-111111111111","id":"01900000-0000-7000-8000-000000000000""#;
+    let sound = format!(r#"{mark},"run_at":"2026-01-01T00:00:00Z","priority":100"#);
+    let malformed = [
+        "[]".to_owned(),
+        "1".to_owned(),
+        "null".to_owned(),
+        r#"{"turn":"x"}"#.to_owned(),
+        r#"{"turn":""}"#.to_owned(),
+        r#"{"turn":7}"#.to_owned(),
+        r#"{"turn":"111111111-111-1111-1111-111111111111"}"#.to_owned(),
+        r#"{"turn":"11111111-1111-1111-1111-11111111111-"}"#.to_owned(),
+        r#"{"turn":"11111111-1111-1111-1111-1111111111111"}"#.to_owned(),
+        r#"{"turn":{"a":1}}"#.to_owned(),
+        r#"{"owed":"x"}"#.to_owned(),
+        r#"{"owed":1.5}"#.to_owned(),
+        r#"{"owed":-1}"#.to_owned(),
+        r#"{"owed":99999999999}"#.to_owned(),
+        r#"{"owed":[]}"#.to_owned(),
+        r#"{"marks":"x"}"#.to_owned(),
+        r#"{"marks":7}"#.to_owned(),
+        r#"{"marks":[7]}"#.to_owned(),
+        r#"{"marks":["x"]}"#.to_owned(),
+        r#"{"marks":[[]]}"#.to_owned(),
+        r#"{"marks":[null]}"#.to_owned(),
+        format!(r#"{{"marks":[{{{mark},"run_at":"x","priority":100}}]}}"#),
+        format!(r#"{{"marks":[{{{mark},"run_at":"20260-13-01","priority":100}}]}}"#),
+        format!(r#"{{"marks":[{{{mark},"run_at":"2026-01-01T00:00:00Z","priority":70000}}]}}"#),
+        format!(r#"{{"marks":[{{{mark},"run_at":"2026-01-01T00:00:00Z","priority":"x"}}]}}"#),
+        format!(r#"{{"marks":[{{{sound},"tenant_id":"x"}}]}}"#),
+        format!(r#"{{"turn":"x","marks":[{{{sound}}}]}}"#),
+        format!(r#"{{"marks":[{}]}}"#, vec![format!("{{{sound}}}"); 65].join(",")),
+    ];
+    let claim =
+        |cursor: &str| format!("claim_jobs('w1', '{{default}}', '{{test.noop}}', p_cursor => '{cursor}')");
+    let cases: Vec<_> = malformed.iter().map(|cursor| (claim(cursor), "JF001 cursor_malformed")).collect();
+    refused(&stage.worker, &cases).await;
+    for cursor in [
+        "{}".to_owned(),
+        r#"{"turn":null,"owed":null,"marks":[]}"#.to_owned(),
+        r#"{"marks":null}"#.to_owned(),
+        format!(r#"{{"turn":"{TENANT_A}","owed":3}}"#),
+        format!(r#"{{"turn":"{TENANT_A}","owed":0,"marks":[{{{sound}}}]}}"#),
+    ] {
+        assert_eq!(verdict(&stage.worker, &claim(&cursor)).await, "accepted with 2 rows", "{cursor}");
+    }
+}
+
+#[tokio::test]
 async fn a_missing_place_is_looked_up_and_each_job_gets_its_own_result() {
     let stage = Stage::set().await;
     // Which of the three places are told.
