@@ -21,6 +21,9 @@ declare
 begin
   if p_tenant_id is null then
     perform jobforge.refuse('JF001', 'tenant_missing', 'p_tenant_id is null');
+  elsif p_tenant_id = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then
+    -- Whose turn comes is looked for below it (next_tenants).
+    perform jobforge.refuse('JF001', 'tenant_out_of_range', 'the greatest id there is cannot be a tenant''s');
   elsif length(p_name) not between 1 and 200 then
     perform jobforge.refuse('JF001', 'name_length', 'a tenant''s name has 1 to 200 characters');
   elsif p_time_zone is not null and not exists (select from pg_timezone_names z where z.name = p_time_zone and z.name ~ '^[A-Z]') then

@@ -186,6 +186,56 @@ async fn a_cursor_is_one_of_an_earlier_claim() {
 }
 
 #[tokio::test]
+async fn each_bad_argument_has_its_reason() {
+    let stage = Stage::set().await;
+    let job = stage.running().await;
+    let [lease, tenants, ids, fences] = written(&job);
+    let whole = format!("{lease}, {tenants}, {ids}, {fences}");
+    let one = format!("{lease}, '{}', '{}', {}", job.tenant_id, job.id, job.fence);
+    let lanes = "'{default}', '{test.noop}'";
+    let wide = format!("jsonb_build_object('x', repeat('x', {}))", 16 * 1024);
+    let worker = [
+        (format!("fail_jobs({whole}, '{{sometimes}}', '{{x}}')"), "JF001 class_unknown"),
+        (
+            format!("fail_jobs({whole}, '{{retryable}}', '{{x}}', p_statuses => '{{gone}}')"),
+            "JF001 attempt_status_unknown",
+        ),
+        (
+            format!("fail_jobs({whole}, '{{retryable}}', '{{x}}', p_retry_after_ms => '{{-1}}')"),
+            "JF001 retry_after_out_of_range",
+        ),
+        (format!("append_log({one}, '{{loud}}', '{{x}}')"), "JF001 level_unknown"),
+        (format!("claim_jobs(null, {lanes})"), "JF001 worker_missing"),
+        (format!("claim_jobs('w1', {lanes}, p_quick => null)"), "JF001 quick_missing"),
+        ("look(null)".to_owned(), "JF001 worker_missing"),
+        (format!("sleep_worker(null, {lanes})"), "JF001 worker_missing"),
+        (format!("sleep_worker('w1', {lanes}, 0)"), "JF001 sleep_out_of_range"),
+        (format!("sleep_worker('w1', {lanes}, 3601)"), "JF001 sleep_out_of_range"),
+        (format!("sleep_worker('w1', {lanes}, null)"), "JF001 sleep_out_of_range"),
+        (
+            format!("register_worker('w3', 'host', 1, 'test', {lanes}, 1, p_metadata => {wide})"),
+            "JF001 metadata_too_large",
+        ),
+    ];
+    refused(&stage.worker, &worker).await;
+    let app = [
+        (format!("enqueue_job('{TENANT_A}', null)"), "JF001 type_missing"),
+        (
+            format!("enqueue_job('{TENANT_A}', 'test.noop', p_concurrency_key => '')"),
+            "JF001 concurrency_key_length",
+        ),
+        (
+            format!("enqueue_job('{TENANT_A}', 'test.noop', p_concurrency_key => repeat('k', 256))"),
+            "JF001 concurrency_key_length",
+        ),
+    ];
+    refused(&stage.app, &app).await;
+    let last = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+    let operator = [(format!("upsert_tenant('{last}', 'Last')"), "JF001 tenant_out_of_range")];
+    refused(&stage.operator, &operator).await;
+}
+
+#[tokio::test]
 async fn a_missing_place_is_looked_up_and_each_job_gets_its_own_result() {
     let stage = Stage::set().await;
     // Which of the three places are told.
