@@ -2022,10 +2022,6 @@ grant execute on function jobforge.require_limit(integer) to jf_owner;
 create function jobforge.require_new_key(p_id text, p_secret_sha256 bytea, p_role text, p_tenant_id uuid) returns void language plpgsql immutable;
 alter function jobforge.require_new_key(text, bytea, text, uuid) owner to jf_sys;
 
-create function jobforge.require_operator() returns void language plpgsql stable;
-alter function jobforge.require_operator() owner to jf_sys;
-grant execute on function jobforge.require_operator() to jf_fn;
-
 create function jobforge.require_patch(p_patch jsonb) returns void language plpgsql immutable;
 alter function jobforge.require_patch(jsonb) owner to jf_fn;
 

@@ -126,14 +126,5 @@ $$;
 comment on function jobforge.narrowed_tenant(uuid, text) is
   'The tenant that app.bound_tenant narrows a login to: never another than its own, and never all.';
 
-create or replace function jobforge.require_operator() returns void
-language plpgsql stable
-as $$
-begin
-  if not pg_has_role(session_user, 'jf_operator', 'member') then
-    perform jobforge.refuse('JF009', 'operator_only', 'only an operator may do this');
-  end if;
-end
-$$;
-comment on function jobforge.require_operator() is 'Refuses everybody but an operator''s login.';
-grant execute on function jobforge.require_operator() to jf_fn;
+-- Rights to execute tell an operator from others.
+drop function if exists jobforge.require_operator();
