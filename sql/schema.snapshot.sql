@@ -1440,9 +1440,15 @@ create function jobforge.find_session(p_id_sha256 bytea) returns TABLE(key_id te
 alter function jobforge.find_session(bytea) owner to jf_sys;
 grant execute on function jobforge.find_session(bytea) to jf_operator;
 
+create function jobforge.find_stranded(p_limit integer, p_budget_ms integer) returns TABLE(tenant_id uuid, id uuid, type text, lease_id uuid, started_at timestamp with time zone, complete boolean) language plpgsql stable set enable_mergejoin=off set enable_seqscan=off set jit=off;
+alter function jobforge.find_stranded(integer, integer) owner to jf_sys;
+
 create function jobforge.finished_jobs(p_tenant_ids uuid[], p_job_ids uuid[]) returns TABLE(tenant_id uuid, id uuid, status text, finished_at timestamp with time zone) language plpgsql stable security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.finished_jobs(uuid[], uuid[]) owner to jf_sys;
 grant execute on function jobforge.finished_jobs(uuid[], uuid[]) to jf_operator;
+
+create function jobforge.free_stranded(p_now timestamp with time zone, p_limit integer) returns void language sql volatile;
+alter function jobforge.free_stranded(timestamp with time zone, integer) owner to jf_sys;
 
 create function jobforge.free_tenants(p_gate jobforge.claim_gate, p_after uuid, p_but uuid[], p_most integer, p_now timestamp with time zone) returns uuid[] language plpgsql volatile;
 alter function jobforge.free_tenants(jobforge.claim_gate, uuid, uuid[], integer, timestamp with time zone) owner to jf_sys;
@@ -1544,11 +1550,11 @@ alter function jobforge.is_plain(jsonb) owner to jf_sys;
 create function jobforge.is_pointer(p_value jsonb) returns boolean language sql immutable;
 alter function jobforge.is_pointer(jsonb) owner to jf_fn;
 
-create function jobforge.job_secrets(p_tenant_id uuid, p_job_id uuid) returns text[] language plpgsql stable;
-alter function jobforge.job_secrets(uuid, uuid) owner to jf_sys;
-
 create function jobforge.is_taken(p_tenant_id uuid, p_job_id uuid, p_now timestamp with time zone) returns boolean language sql volatile;
 alter function jobforge.is_taken(uuid, uuid, timestamp with time zone) owner to jf_fn;
+
+create function jobforge.job_secrets(p_tenant_id uuid, p_job_id uuid) returns text[] language plpgsql stable;
+alter function jobforge.job_secrets(uuid, uuid) owner to jf_sys;
 
 create function jobforge.job_summary(p_tenant_id uuid, p_limit integer DEFAULT 10000) returns TABLE(blocked bigint, scheduled bigint, ready bigint, running bigint, failed bigint, dead bigint, capped boolean, oldest_ready timestamp with time zone, enqueued_hour bigint, completed_hour bigint, failed_hour bigint, canceled_hour bigint, enqueued_day bigint, completed_day bigint, failed_day bigint, canceled_day bigint, enqueued_rate double precision, completed_rate double precision, failed_rate double precision, drain_seconds double precision, sampled_at timestamp with time zone) language plpgsql stable security definer set enable_bitmapscan=off set enable_seqscan=off set enable_sort=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.job_summary(uuid, integer) owner to jf_fn;
@@ -1685,6 +1691,10 @@ grant execute on function jobforge.list_sealed_secrets(text, integer, uuid, text
 create function jobforge.list_starved(p_waiting interval DEFAULT '00:15:00'::interval, p_limit integer DEFAULT 100) returns TABLE(kind text, name text, limit_name text, allowed double precision, waits_since timestamp with time zone) language plpgsql stable security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_starved(interval, integer) owner to jf_sys;
 grant execute on function jobforge.list_starved(interval, integer) to jf_operator;
+
+create function jobforge.list_stranded(p_limit integer DEFAULT 100, p_budget_ms integer DEFAULT 500) returns TABLE(tenant_id uuid, id uuid, type text, lease_id uuid, started_at timestamp with time zone, complete boolean) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
+alter function jobforge.list_stranded(integer, integer) owner to jf_sys;
+grant execute on function jobforge.list_stranded(integer, integer) to jf_operator;
 
 create function jobforge.list_stuck_leases(p_overdue interval DEFAULT '00:00:30'::interval, p_limit integer DEFAULT 100) returns TABLE(lease_id uuid, worker_id text, host text, expires_at timestamp with time zone, jobs integer) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.list_stuck_leases(interval, integer) owner to jf_sys;

@@ -1,6 +1,7 @@
 -- owner: jf_sys
 -- Retention: finished jobs leave with their partitions (75_partitions.sql); what no partition takes along leaves here, in
--- bounded steps: dead letters, keys, notes without a job, rows of default partitions, the system's own leftovers.
+-- bounded steps: dead letters, keys, notes without a job, rows of default partitions, the system's own leftovers. And jobs that
+-- nobody else would find go back.
 
 create or replace function jobforge.prune(p_term bigint, p_limit integer default 1000, p_after jsonb default null)
 returns table (keys integer, workers integer, sleepers integer, stats integer, history integer, dead_letters integer,
@@ -53,13 +54,14 @@ begin
   after := jsonb_strip_nulls(jsonb_build_object('key_at', v_keys.next_at,
     'dead_tenant', v_dead.next_tenant, 'dead_at', v_dead.next_at, 'dead_id', v_dead.next_id,
     'note_tenant', v_notes.next_tenant, 'note_job', v_notes.next_job));
+  perform jobforge.free_stranded(v_now, p_limit); -- last, as it takes queues' rows in sweeps
   return next;
 end
 $$;
 comment on function jobforge.prune(bigint, integer, jsonb) is
   'Deletes what is past its time, looking at no more than p_limit of each kind from p_after on: dead letters with their '
   'notes, keys a day past their job''s end, notes without a job, old rows of default partitions, what finished jobs held of the '
-  'artifact store, long gone workers, sleepers, samples, operations and entries of the audit log. Says whether there may be more, and where to go on.';
+  'artifact store, long gone workers, sleepers, samples, operations and entries of the audit log. Gives jobs back whose lease is gone. Says whether there may be more, and where to go on.';
 grant execute on function jobforge.prune(bigint, integer, jsonb) to jf_operator;
 
 create or replace function jobforge.prune_runs(p_limit integer) returns void
@@ -74,6 +76,22 @@ as $$
     limit p_limit for update skip locked))
 $$;
 comment on function jobforge.prune_runs(integer) is 'Deletes runs noted for a limit that ended.';
+
+create or replace function jobforge.free_stranded(p_now timestamptz, p_limit integer) returns void
+language sql volatile
+as $$
+  with stranded as (
+    select s.lease_id, array_agg(s.tenant_id) as tenant_ids, array_agg(s.id) as job_ids
+    from jobforge.find_stranded(p_limit, 50) as s where s.id is not null group by s.lease_id
+  ), back as (
+    select b.queues, b.run_ats
+    from stranded s cross join lateral jobforge.hand_back(s.lease_id, s.tenant_ids, s.job_ids, p_now) as b
+  )
+  select jobforge.look_behind(array_agg(u.queue), array_agg(u.run_at))
+  from back b cross join lateral unnest(b.queues, b.run_ats) as u(queue, run_at)
+$$;
+comment on function jobforge.free_stranded(timestamptz, integer) is
+  'Gives jobs back free whose lease is gone, a fault that no reaper finds; who had them is refused by the fence of the next claim.';
 
 create or replace function jobforge.retention_classes()
 returns table (class text, unit text, step interval, life interval)

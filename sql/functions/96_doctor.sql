@@ -25,6 +25,60 @@ comment on function jobforge.list_stuck_leases(interval, integer) is
   'Leases that ran out longer than p_overdue ago and were not reaped, the longest first; jobs is how many they were given.';
 grant execute on function jobforge.list_stuck_leases(interval, integer) to jf_operator;
 
+create or replace function jobforge.list_stranded(p_limit integer default 100, p_budget_ms integer default 500)
+returns table (tenant_id uuid, id uuid, type text, lease_id uuid, started_at timestamptz, complete boolean)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform jobforge.require_limit(p_limit);
+  if p_budget_ms is null or p_budget_ms not between 1 and 60000 then
+    perform jobforge.refuse('JF001', 'budget_out_of_range', 'p_budget_ms must be 1 to 60000');
+  end if;
+  return query select s.tenant_id, s.id, s.type, s.lease_id, s.started_at, s.complete
+  from jobforge.find_stranded(p_limit, p_budget_ms) as s;
+end
+$$;
+comment on function jobforge.list_stranded(integer, integer) is
+  'Jobs that run on a lease which is gone, so that nobody takes them back, as far as they are found within the budget. The last row '
+  'has no id: it tells whether all jobs were looked at.';
+grant execute on function jobforge.list_stranded(integer, integer) to jf_operator;
+
+create or replace function jobforge.find_stranded(p_limit integer, p_budget_ms integer)
+returns table (tenant_id uuid, id uuid, type text, lease_id uuid, started_at timestamptz, complete boolean)
+language plpgsql stable
+set enable_mergejoin = off set enable_seqscan = off set jit = off
+as $$
+declare
+  v_until constant timestamptz := clock_timestamp() + make_interval(secs => p_budget_ms / 1000.0);
+  v_pages constant bigint := pg_relation_size('jobforge.jobs') / current_setting('block_size')::integer;
+  -- No index tells what runs. Where the time is too short for all pages, each look begins elsewhere.
+  v_first constant bigint := floor(random() * v_pages);
+  v_read bigint := 0;
+  v_from bigint;
+  v_to bigint;
+  v_left integer := p_limit;
+  v_more integer;
+begin
+  while v_read < v_pages and v_left > 0 and (v_read = 0 or clock_timestamp() < v_until) loop
+    v_from := (v_first + v_read) % v_pages;
+    v_to := least(v_from + 500, v_pages, v_from + v_pages - v_read);
+    return query
+    select j.tenant_id, j.id, j.type, j.lease_id, j.started_at, null::boolean from jobforge.jobs j
+    where j.ctid >= format('(%s,0)', v_from)::tid and j.ctid < format('(%s,0)', v_to)::tid
+      and j.lease_id is not null and not exists (select from jobforge.leases l where l.id = j.lease_id)
+    limit v_left;
+    get diagnostics v_more = row_count;
+    v_left := v_left - v_more;
+    v_read := v_read + v_to - v_from;
+  end loop;
+  return query select null::uuid, null::uuid, null::text, null::uuid, null::timestamptz, v_read >= v_pages and v_left > 0;
+end
+$$;
+comment on function jobforge.find_stranded(integer, integer) is
+  'The jobs of list_stranded, looked for page by page. A claim and its lease are committed together, and so are a lease''s end and its '
+  'jobs'' return: one snapshot tells.';
+
 create or replace function jobforge.list_starved(p_waiting interval default '15 minutes', p_limit integer default 100)
 returns table (kind text, name text, limit_name text, allowed double precision, waits_since timestamptz)
 language plpgsql stable security definer

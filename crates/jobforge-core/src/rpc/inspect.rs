@@ -28,6 +28,32 @@ pub struct StuckLease {
     pub jobs: i32,
 }
 
+/// A job that runs on a lease which is gone: no reaper takes it back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StrandedJob {
+    /// Whose.
+    pub tenant_id: Uuid,
+    /// Which.
+    pub id: Uuid,
+    /// Of which type.
+    pub job_type: String,
+    /// The lease that is gone.
+    pub lease_id: Uuid,
+    /// When its attempt began.
+    pub started_at: Option<Timestamp>,
+}
+
+/// What was found of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Stranded {
+    /// The jobs.
+    pub jobs: Vec<StrandedJob>,
+    /// Whether all jobs were looked at.
+    pub complete: bool,
+}
+
 /// A limit that is full while due work waits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -81,6 +107,30 @@ pub async fn list_stuck_leases<C: GenericClient>(
         })
     })
     .await
+}
+
+/// Jobs whose lease is gone, as far as they are found within this time.
+pub async fn list_stranded<C: GenericClient>(c: &C, budget: Duration, limit: i32) -> Result<Stranded, Error> {
+    const OPERATION: &str = "list_stranded";
+    let sql = "select s.complete, s.tenant_id, s.id, s.type, s.lease_id, s.started_at
+               from jobforge.list_stranded(p_budget_ms => $1, p_limit => $2) as s";
+    let budget = i32::try_from(budget.as_millis()).unwrap_or(i32::MAX);
+    let rows = c
+        .query_typed(sql, &[(&budget, Type::INT4), (&limit, Type::INT4)])
+        .await
+        .map_err(|error| Error::call(OPERATION, error))?;
+    let (last, found) = rows.split_last().ok_or_else(|| Error::shape(OPERATION, "no rows"))?;
+    let jobs = found.iter().map(|row| {
+        let mut columns = Columns::of(OPERATION, row).skip(1);
+        Ok(StrandedJob {
+            tenant_id: columns.take()?,
+            id: columns.take()?,
+            job_type: columns.take()?,
+            lease_id: columns.take()?,
+            started_at: columns.take()?,
+        })
+    });
+    Ok(Stranded { jobs: jobs.collect::<Result<_, Error>>()?, complete: Columns::of(OPERATION, last).take()? })
 }
 
 /// Limits that are full now while due work has waited for longer than this.

@@ -108,7 +108,8 @@ pub use fail::{AttemptEnd, Class, Failed, Failure, fail_job, fail_jobs, fail_unl
 pub use finished::{FinishedJob, finished_jobs};
 pub use heartbeat::{Beat, heartbeat};
 pub use inspect::{
-    ForgottenPause, Starved, StuckLease, list_forgotten_pauses, list_starved, list_stuck_leases,
+    ForgottenPause, Starved, Stranded, StrandedJob, StuckLease, list_forgotten_pauses, list_starved,
+    list_stranded, list_stuck_leases,
 };
 pub use job::{JobRef, Locator, Payload, Verdict};
 pub use key::{

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use jobforge_core::rpc::{
-    get_definition, get_tenant, lead, list_definitions, list_forgotten_pauses, list_pauses, list_starved,
-    list_stuck_leases, list_tenants, pause, resume, system_state, upsert_definition, upsert_tenant,
+    Stranded, get_definition, get_tenant, lead, list_definitions, list_forgotten_pauses, list_pauses,
+    list_starved, list_stranded, list_stuck_leases, list_tenants, pause, resume, system_state,
+    upsert_definition, upsert_tenant,
 };
 use jobforge_core::{Clear, Code, Definition, Expected, NewPause, PauseKind, Tenant};
 use jobforge_testkit::{NOOP, OTHER, TENANT_A, TENANT_B};
@@ -289,4 +290,23 @@ async fn an_examination_finds_stuck_leases_starved_work_and_forgotten_pauses() {
     );
     let refusal = refused(list_stuck_leases(operator, Duration::from_secs(400 * 86_400), 10).await);
     assert_eq!(refusal, (Code::InvalidArgument, "age_out_of_range".to_owned()));
+}
+
+#[tokio::test]
+async fn an_examination_finds_jobs_whose_lease_is_gone() {
+    let story = Story::begin().await;
+    let (operator, budget) = (&story.operator, Duration::from_secs(60));
+    let running = story.running().await;
+    story.enqueue(&noop()).await;
+    let none = Stranded { jobs: Vec::new(), complete: true };
+    assert_eq!(list_stranded(operator, budget, 10).await.unwrap(), none);
+    story.db.connect_super().await.batch_execute("delete from jobforge.leases").await.unwrap();
+    let found = list_stranded(operator, budget, 10).await.unwrap();
+    assert!(found.complete && found.jobs.len() == 1, "{found:?}");
+    let job = &found.jobs[0];
+    assert_eq!((job.tenant_id, job.id, job.lease_id), (TENANT_A, running.job.id, running.lease_id));
+    assert_eq!(job.job_type, NOOP);
+    assert!(!list_stranded(operator, budget, 1).await.unwrap().complete, "there may be more");
+    let refusal = refused(list_stranded(operator, Duration::from_secs(61), 10).await);
+    assert_eq!(refusal, (Code::InvalidArgument, "budget_out_of_range".to_owned()));
 }

@@ -15,6 +15,7 @@ mod partitions;
 mod pauses;
 mod server;
 mod snapshots;
+mod stranded;
 pub(crate) mod wal;
 
 use std::process::ExitCode;
@@ -135,6 +136,7 @@ async fn examine(client: &mut Client, old_snapshot: Duration, tenant: Option<Uui
     checks.extend(partitions::checks(client).await);
     checks.extend(fleet::checks(client, tenant).await);
     checks.push(leases::check(client).await);
+    checks.push(stranded::check(client).await);
     checks.push(limits::check(client).await);
     checks.push(pauses::check(client).await);
     checks

@@ -114,6 +114,7 @@ async fn a_sound_database_is_found_sound_and_a_login_without_rights_is_told_so()
         "bloat: lease_claims",
         "snapshot holders",
         "stuck leases",
+        "stranded jobs",
         "starving limits",
         "forgotten pauses",
     ] {
@@ -122,7 +123,16 @@ async fn a_sound_database_is_found_sound_and_a_login_without_rights_is_told_so()
     }
     let stranger = Cli::new(&db, APP).run(&["doctor", "--json"]);
     assert_eq!(stranger.code, 0, "what a login may not see is no failure: {stranger:?}");
-    for name in ["schema", "scheduler", "workers", "stuck leases", "starving limits", "forgotten pauses"] {
+    let names = [
+        "schema",
+        "scheduler",
+        "workers",
+        "stuck leases",
+        "stranded jobs",
+        "starving limits",
+        "forgotten pauses",
+    ];
+    for name in names {
         let found = found(&stranger.parsed(), name);
         assert_eq!(found.verdict, "skip", "{name}: {}", found.words);
         assert!(found.words.contains("jf_operator"), "{}", found.words);
@@ -258,6 +268,23 @@ async fn a_lease_that_nobody_takes_back_is_found() {
     let report = doctor.report();
     assert!(found(&report, "stuck leases").words.contains("the leader leads but does not reap"), "{report}");
     assert_eq!(found(&report, "scheduler").verdict, "ok");
+}
+
+#[tokio::test]
+async fn a_job_whose_lease_is_gone_is_found() {
+    let db = TestDb::new().await;
+    one_runs_one_waits(&db).await;
+    let (doctor, admin) = (Doctor::led(&db).await, db.connect_super().await);
+    doctor.finds("stranded jobs", "ok");
+    change(&admin, "delete from jobforge.leases").await;
+    let words = doctor.finds("stranded jobs", "fail").words;
+    for part in ["1 run on leases that are gone", &TENANT_A.to_string(), "jobforge schedule"] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+    let operator = db.as_operator().await;
+    let term = lead(&operator, "the leader", 600).await.unwrap().term;
+    operator.query("select * from jobforge.prune($1)", &[&term]).await.unwrap();
+    doctor.finds("stranded jobs", "ok");
 }
 
 #[tokio::test]

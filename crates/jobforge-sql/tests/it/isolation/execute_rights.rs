@@ -98,6 +98,7 @@ const OPERATE: &[&str] = &[
     "list_pauses",
     "list_sealed_secrets",
     "list_starved",
+    "list_stranded",
     "list_stuck_leases",
     "list_system_audit",
     "list_tenants",

@@ -2,8 +2,8 @@
 
 use jobforge_testkit::{Running, Session};
 
-use super::stage::Stage;
-use crate::schema::calls::{ClaimOptions, claim_with, enqueue_with};
+use super::stage::{Stage, ids, refusal};
+use crate::schema::calls::{ClaimOptions, claim_with, complete, enqueue_with};
 use crate::schema::{NOOP, OPERATOR, TENANT_A};
 
 /// A lease whose buffer holds a job of this queue behind the one that may have started.
@@ -63,4 +63,35 @@ async fn two_reapers_over_several_queues_wait_and_do_not_deadlock() {
     assert_eq!((taken_back(first).await, taken_back(second).await), ((3, 3), (2, 2)));
     let behind = "select count(*) from jobforge.sweeps where swept_at = '-infinity'";
     assert_eq!(stage.count(behind).await, 3, "the next claim of each looks behind its position");
+}
+
+/// No reaper looks for them: it goes by leases.
+#[tokio::test]
+async fn jobs_whose_lease_is_gone_go_back_free_and_who_had_them_is_refused() {
+    let stage = Stage::set().await;
+    stage.jobs(3).await;
+    let slow = stage.claim(2).await;
+    let o = ClaimOptions { quick: true, ..ClaimOptions::default() };
+    let quick = claim_with(stage.rival.client(), "w2", 1, o).await.unwrap().jobs;
+    stage.app.query("select * from jobforge.cancel_job($1, $2)", &[&TENANT_A, &slow[1].id]).await.unwrap();
+    let prune = async || {
+        stage.operator.query("select * from jobforge.prune($1)", &[&stage.term]).await.unwrap();
+    };
+    prune().await;
+    assert_eq!(stage.told(slow[0].id).await, "running 1/0/0", "its lease lives");
+    stage.meddle("delete from jobforge.lease_claims", &[]).await;
+    stage.meddle("delete from jobforge.leases", &[]).await;
+    stage.pass(600.0).await;
+    assert_eq!(stage.reap().await, (0, 0, 0));
+    prune().await;
+    assert_eq!(stage.told(slow[1].id).await, "canceled 1/0/0");
+    let again = stage.claim(5).await;
+    assert_eq!(ids(&again), [slow[0].id, quick[0].id]);
+    for old in [&slow[0], &quick[0]] {
+        assert_eq!(refusal(complete(stage.worker.client(), old).await), "JF006 fence_stale");
+        assert_eq!(stage.told(old.id).await, "running 2/0/0");
+    }
+    for job in &again {
+        assert_eq!(complete(stage.worker.client(), job).await.unwrap(), "done");
+    }
 }

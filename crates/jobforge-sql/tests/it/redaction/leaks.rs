@@ -122,6 +122,7 @@ const LOOKS: &[(&str, Look)] = &[
     ("list_forgotten_pauses", System),
     ("list_pauses", System),
     ("list_starved", System),
+    ("list_stranded", System),
     ("list_stuck_leases", System),
     ("list_tenants", System),
     ("list_workers", Calls(&["jobforge.list_workers()"])),
