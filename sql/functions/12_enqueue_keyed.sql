@@ -74,8 +74,7 @@ begin
         'queued', v_row.retention, v_row.queue, v_row.type, v_row.payload, v_row.dedupe_key, v_row.correlation_id,
         v_row.traceparent, v_row.tags, v_row.source, v_row.source_ref, p_created_by,
         v_row.concurrency_key, v_row.concurrency_key is not null)
-      -- Of the dedupe key or of the id.
-      on conflict do nothing
+      on conflict (tenant_id, dedupe_key) where dedupe_key is not null and finished_at is null do nothing
       returning j.id into v_id;
       exit when v_id is not null;
       -- The living twin is the answer; if it ended in between, the insert is tried again.

@@ -208,25 +208,6 @@ async fn a_clients_id_that_jobforge_gave_a_job_is_refused_and_its_neighbours_go_
 }
 
 #[tokio::test]
-async fn a_clients_id_that_another_transaction_was_given_is_waited_for_and_refused() {
-    let stage = Stage::set().await;
-    let sql = "select id from jobforge.enqueue_job($1, 'test.noop', p_id => $2)";
-    for commits in [true, false] {
-        stage.other.begin().await;
-        let (taken, _) = enqueue_with(stage.other.client(), TENANT_A, NOOP, "'{}'").await.unwrap();
-        let params: Vec<Param> = vec![Box::new(TENANT_A), Box::new(taken)];
-        let waiting = stage.an_app().await.spawn_blocked(sql, params).await;
-        stage.other.run(if commits { "commit" } else { "rollback" }).await;
-        let (_, answer) = waiting.finish().await;
-        match commits {
-            true => assert_eq!(refusal(answer), "JF004 id_taken"),
-            false => assert_eq!(answer.unwrap()[0].get::<_, Uuid>(0), taken),
-        }
-        stage.see(taken).await;
-    }
-}
-
-#[tokio::test]
 async fn a_dedupe_key_answers_with_the_living_twin_until_it_ends() {
     let stage = Stage::set().await;
     let app = stage.app.client();
