@@ -1447,7 +1447,7 @@ create function jobforge.finished_jobs(p_tenant_ids uuid[], p_job_ids uuid[]) re
 alter function jobforge.finished_jobs(uuid[], uuid[]) owner to jf_sys;
 grant execute on function jobforge.finished_jobs(uuid[], uuid[]) to jf_operator;
 
-create function jobforge.free_stranded(p_now timestamp with time zone, p_limit integer) returns void language sql volatile;
+create function jobforge.free_stranded(p_now timestamp with time zone, p_limit integer) returns void language sql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off;
 alter function jobforge.free_stranded(timestamp with time zone, integer) owner to jf_sys;
 
 create function jobforge.free_tenants(p_gate jobforge.claim_gate, p_after uuid, p_but uuid[], p_most integer, p_now timestamp with time zone) returns uuid[] language plpgsql volatile;

@@ -79,6 +79,7 @@ comment on function jobforge.prune_runs(integer) is 'Deletes runs noted for a li
 
 create or replace function jobforge.free_stranded(p_now timestamptz, p_limit integer) returns void
 language sql volatile
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
   with stranded as (
     select s.lease_id, array_agg(s.tenant_id) as tenant_ids, array_agg(s.id) as job_ids

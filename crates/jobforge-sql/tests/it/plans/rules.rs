@@ -455,8 +455,10 @@ async fn dead_letters_leave_by_their_index(
     let sql = "select dead_letters from jobforge.prune($1, 100)";
     let seen = operator.call(sql, &[&term]).await;
     assert!(seen.rows[0].get::<_, i32>(0) >= 40, "no dead letter was pruned");
+    // No index tells what runs on a lease that is gone: that is looked for page by page, for so long, and goes back by place.
     faults.all_jobs(&seen, |scan| {
-        scan.is_by_key()
+        scan.kind.starts_with("Tid")
+            || scan.is_by_key()
             || (scan.kind.starts_with("Index")
                 && scan.index == "jobs_dead_letters"
                 && (scan.has("(id = ") || scan.stops_at_its_limit())
