@@ -82,7 +82,7 @@ def interleave(world, url, mine, foreign):
             provoked += 1
     text = "".join(script)
     done = subprocess.run(
-        [world.bin / "psql", "-XqAt", "-F", "\t", "-v", "VERBOSITY=sqlstate", url], input=text, text=True,
+        [world.psql_program(), "-XqAt", "-F", "\t", "-v", "VERBOSITY=sqlstate", url], input=text, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=world.environment(PGAPPNAME="psql"), timeout=300)
     return Told(done.stdout, text.count(";"), provoked)
 

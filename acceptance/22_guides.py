@@ -129,7 +129,7 @@ class Walk:
 
     def psql(self, url, text, block):
         done = subprocess.run(
-            [self.world.bin / "psql", "-X", "-v", "ON_ERROR_STOP=1", "-v", f"tenant={TENANT}", "-f", "-", url],
+            [self.world.psql_program(), "-X", "-v", "ON_ERROR_STOP=1", "-v", f"tenant={TENANT}", "-f", "-", url],
             env=self.world.environment(), input=text, capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
             raise Failed(f"{block}: {done.stderr.strip()}")

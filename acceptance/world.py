@@ -49,7 +49,7 @@ def wait_until(what, condition, seconds=60, every=0.1):
 
 
 def postgres_bin():
-    """Where `jobforge dev` looks first; psql and pg_ctl lie beside the server."""
+    """Where `jobforge dev` looks first."""
     if os.environ.get("JOBFORGE_PG_BIN"):
         return Path(os.environ["JOBFORGE_PG_BIN"])
     found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
@@ -157,13 +157,18 @@ class World:
         password, port = (home / "password").read_text().strip(), (home / "port").read_text().strip()
         return f"postgres://postgres:{password}@127.0.0.1:{port}/jobforge"
 
+    def psql_program(self):
+        """Beside the server, as Debian has it; a packed Postgres comes without one."""
+        beside = self.bin / "psql"
+        return beside if beside.exists() else shutil.which("psql") or beside
+
     def psql(self, url, *statements, tenant=None):
         """Runs statements in one session, each in its own transaction; gives (rows, error code, error text)."""
         if tenant:
             statements = (f"set app.tenant_id = '{tenant}'", *statements)
         commands = [part for statement in statements for part in ("-c", statement)]
         done = subprocess.run(
-            [self.bin / "psql", "-XqAt", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", *commands, url],
+            [self.psql_program(), "-XqAt", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", *commands, url],
             env=self.environment(PGCONNECT_TIMEOUT="10"), capture_output=True, text=True, timeout=120)
         rows = [line.split("\t") for line in done.stdout.splitlines() if line]
         if done.returncode == 0:

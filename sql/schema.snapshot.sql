@@ -2188,6 +2188,9 @@ alter function jobforge.survey(text[], text[]) owner to jf_sys;
 create function jobforge.sweep(p_queue text, p_lanes text, p_now timestamp with time zone) returns timestamp with time zone language plpgsql volatile;
 alter function jobforge.sweep(text, text, timestamp with time zone) owner to jf_sys;
 
+create function jobforge.sweep_on(p_gate jobforge.claim_gate, p_cursor jsonb, p_marks jobforge.claim_mark[], p_lanes text[], p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.sweep_on(jobforge.claim_gate, jsonb, jobforge.claim_mark[], text[], timestamp with time zone) owner to jf_sys;
+
 create function jobforge.system_state(p_limit integer DEFAULT 100) returns TABLE(leader_holder text, leader_term bigint, leader_expires_at timestamp with time zone, leader_alive_at timestamp with time zone, leads boolean, server_started_at timestamp with time zone, live_leases bigint, expired_leases bigint, oldest_beat_at timestamp with time zone, live_workers bigint, silent_workers bigint, sleepers bigint, tenants bigint, pauses bigint, sampled_at timestamp with time zone, leases jsonb) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.system_state(integer) owner to jf_sys;
 grant execute on function jobforge.system_state(integer) to jf_operator;

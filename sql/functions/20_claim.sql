@@ -42,8 +42,7 @@ begin
   end if;
 
   declare
-    v_session jobforge.leases; v_lease jobforge.leases;
-    v_survey record; v_gated boolean;
+    v_session jobforge.leases; v_lease jobforge.leases; v_survey record; v_gated boolean;
     v_gate jobforge.claim_gate := row(p_queues, p_types, '{}', false, false, false, '{}');
     v_marks jobforge.claim_mark[];
     v_stage text := 'turn';
@@ -152,9 +151,10 @@ begin
       v_left := v_left - cardinality(v_pick.places);
     end loop;
 
-    if p_lease_id is null and v_left + v_solo < p_limit then
-      perform jobforge.keep_lease(v_session);
+    if v_marks is not null and v_turn.everybody is not true then
+      perform jobforge.sweep_on(v_gate, p_cursor, v_marks, p_types, v_now);
     end if;
+    if p_lease_id is null and v_left + v_solo < p_limit then perform jobforge.keep_lease(v_session); end if;
     return next row(v_session.id, v_session.expires_at, false, null, null, null, null, null, null, null, null, null, null, null,
       null, null, null, null, null, v_turn.at, v_left = p_limit and v_seen and not v_gated,
       v_gate.rooms ?| array['full', 'busy'] or (v_left = p_limit and v_seen and v_gated), v_turn.owed,

@@ -177,6 +177,38 @@ $$;
 comment on function jobforge.trusted_marks(jsonb, text[], text[], timestamptz) is
   'The remembered positions of a cursor; once a second, for one claimer of a queue and its types, moved back to where late comers may be.';
 
+create or replace function jobforge.sweep_on(
+  p_gate jobforge.claim_gate, p_cursor jsonb, p_marks jobforge.claim_mark[], p_lanes text[], p_now timestamptz) returns void
+language plpgsql volatile
+as $$
+declare
+  v_before jobforge.claim_mark[] := jobforge.read_marks(p_cursor -> 'marks');
+begin
+  if v_before is not distinct from p_marks then
+    return;
+  end if;
+  -- A tenant that nothing can be taken of now is no reason: claims would sweep until there is.
+  update jobforge.sweeps s set swept_at = '-infinity', low = least(s.low, l.run_at)
+  from (
+    select m.queue, min(j.run_at) as run_at
+    from generate_subscripts(p_marks, 1) as n
+    cross join lateral (select (p_marks[n]).*) as m cross join lateral (select (v_before[n]).*) as b
+    cross join lateral (
+      select j.run_at from jobforge.jobs j
+      where j.queue = m.queue and j.type = m.type and j.tenant_id = m.tenant_id
+        and (j.priority, j.run_at, j.id) > (m.priority, m.run_at, m.id)
+        and (j.priority, j.run_at, j.id) <= (m.priority, b.run_at, b.id)
+        and j.ready and j.lease_id is null and j.deaths < 2 and j.priority >= 10 and not j.keyed
+      order by j.priority, j.run_at, j.id limit 1) as j
+    where m.run_at < b.run_at and m.queue = any (p_gate.queues) and m.type = any (p_gate.types)
+      and (select r.room from jobforge.tenant_room(m.tenant_id, p_now) as r) > 0
+    group by m.queue) as l
+  where s.queue = l.queue and s.lanes = jobforge.lanes(p_lanes);
+end
+$$;
+comment on function jobforge.sweep_on(jobforge.claim_gate, jsonb, jobforge.claim_mark[], text[], timestamptz) is
+  'Lets the next claim sweep, too, where this one moved a position back and did not come to its tenant, though a late job is there.';
+
 create or replace function jobforge.read_marks(p_marks jsonb) returns jobforge.claim_mark[]
 language plpgsql immutable
 as $$

@@ -7,7 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::stage::{Stage, ids, mark_behind};
-use crate::schema::calls::{ClaimOptions, claim, claim_with, enqueue_with, fail, release};
+use crate::schema::calls::{ClaimOptions, claim, claim_with, enqueue_many, enqueue_with, fail, release};
 use crate::schema::{NOOP, TENANT_A, WORKER_A};
 
 const NONE: [Uuid; 0] = [];
@@ -102,6 +102,49 @@ async fn positions_of_many_tenants_are_not_told_to_who_works_for_one() {
     stage.worker.run("begin").await;
     stage.worker.run(&format!("set local app.bound_tenant = '{TENANT_A}'")).await;
     assert_eq!(recalled(&stage.worker, "{test.noop}").await, None, "narrowed for a while");
+}
+
+#[tokio::test]
+async fn among_more_tenants_than_a_turn_holds_a_late_job_is_found_by_the_first_sweeps_too() {
+    let stage = Stage::set().await;
+    let others: Vec<Uuid> = (1..=200).map(|n| Uuid::from_u128((0x9000_u128 << 112) | n)).collect();
+    for tenant in &others {
+        stage.tenant(*tenant, "'busy'").await;
+    }
+    for _ in 0..10 {
+        let cursor = cursor_now(&stage).await;
+        claim_from(&stage, &cursor).await;
+        stage.pass(1.0).await;
+    }
+    stage.other.begin().await;
+    let (late, _) = enqueue_with(stage.other.client(), TENANT_A, NOOP, "'{}'").await.unwrap();
+    let mut cursor = Value::Null;
+    for _ in 0..30 {
+        stage.pass(1.0).await;
+        cursor = cursor_now(&stage).await;
+        assert_eq!(claim_from(&stage, &cursor).await, NONE);
+    }
+    for tenant in &others {
+        enqueue_many(stage.app.client(), *tenant, NOOP, 12).await.unwrap();
+    }
+    stage.other.commit().await;
+    // Four claims a second, and the turn goes round in a little less.
+    cursor["turn"] = serde_json::json!(others[0]);
+    let mut found = None;
+    for claim in 0..32 {
+        if claim % 4 == 0 {
+            stage.pass(1.0).await;
+        }
+        let o = ClaimOptions { types: vec![NOOP], cursor: Some(cursor.clone()), ..ClaimOptions::default() };
+        let claimed = claim_with(stage.worker.client(), "w1", 64, o).await.unwrap();
+        cursor["turn"] = serde_json::json!(claimed.turn);
+        cursor["owed"] = serde_json::json!(claimed.owed);
+        if ids(&claimed.jobs).contains(&late) {
+            found = Some(claim / 4);
+            break;
+        }
+    }
+    assert!(found.is_some_and(|second| second <= 1), "found in second {found:?}");
 }
 
 #[tokio::test]
