@@ -1,8 +1,17 @@
 -- owner: jf_fn
 -- Plain enqueues: one job that needs no more than its definition, in one statement.
 
--- It answered with a record of two: looking up what such a record is made of took a thirtieth of the call.
-drop function if exists jobforge.enqueue_plain(uuid, text, jsonb, text);
+-- It answered with a record of two: looking up what such a record is made of took a thirtieth of the call. Only that one is
+-- dropped: who calls the one that is there finds it at every moment.
+do $$
+begin
+  if exists (select from pg_catalog.pg_proc p
+             where p.oid = to_regprocedure('jobforge.enqueue_plain(uuid, text, jsonb, text)')
+               and p.prorettype = 'record'::regtype) then
+    drop function jobforge.enqueue_plain(uuid, text, jsonb, text);
+  end if;
+end
+$$;
 create or replace function jobforge.enqueue_plain(
   p_tenant_id uuid, p_type text, p_payload jsonb, p_created_by text default null)
 returns uuid

@@ -9,6 +9,18 @@ const MAX_TEST_FILE: usize = 800;
 const MAX_RUST_FUNCTION: usize = 70;
 const MAX_SQL_FUNCTION: usize = 150;
 
+/// What a newcomer reads to know a job's life, together (ARCHITECTURE.md tells the way).
+const FIRST_READING: [&str; 7] = [
+    "ARCHITECTURE.md",
+    "sql/functions/10_enqueue.sql",
+    "sql/functions/20_claim.sql",
+    "sql/functions/30_heartbeat.sql",
+    "sql/functions/40_complete.sql",
+    "sql/functions/50_fail.sql",
+    "crates/jobforge-worker/src/executor.rs",
+];
+const MAX_FIRST_READING: usize = 1000;
+
 const JUDGED: [&str; 5] = [".rs", ".sql", ".py", ".ts", ".tsx"];
 
 /// Written by a program, and as long as it must be.
@@ -32,7 +44,16 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
             found.extend(sql_functions(path, text));
         }
     }
+    found.extend(first_reading(tree));
     found
+}
+
+fn first_reading(tree: &Tree) -> Option<Violation> {
+    let read = tree.iter().filter(|(path, _)| FIRST_READING.contains(path));
+    let lines: usize = read.map(|(_, text)| text.lines().count()).sum();
+    let message =
+        format!("a newcomer's way is {lines} lines, at most {MAX_FIRST_READING}: {FIRST_READING:?}");
+    (lines > MAX_FIRST_READING).then(|| Violation::in_file(RULE, FIRST_READING[0], message))
 }
 
 fn is_judged(path: &str) -> bool {
@@ -83,6 +104,15 @@ mod tests {
         assert_eq!(complaints(check, &files), ["a.rs: [length] 501 lines, at most 500: split the file"]);
         let longer = "\n".repeat(801);
         assert_eq!(complaints(check, &[("crates/x/tests/a.rs", &longer)]).len(), 1);
+    }
+
+    #[test]
+    fn a_newcomers_way_stays_short_whichever_page_grows() {
+        let half = "\n".repeat(500);
+        let files = [(FIRST_READING[0], &*half), (FIRST_READING[1], &*half)];
+        assert!(complaints(check, &files).is_empty());
+        let told = complaints(check, &[files[0], files[1], (FIRST_READING[6], "one more\n")]);
+        assert!(told.len() == 1 && told[0].contains("a newcomer's way is 1001 lines"), "{told:?}");
     }
 
     #[test]

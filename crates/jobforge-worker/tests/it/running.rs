@@ -321,3 +321,33 @@ async fn a_programs_end_is_told_again_after_a_broken_connection() {
     assert_eq!((attempt.pid, attempt.exit_code), (Some(4711), Some(0)));
     worker.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_and_its_producers_go_on_while_the_schema_is_applied_again() {
+    let story = Story::begin().await;
+    let worker = story.work(story.config(), echo).await;
+    let producer = story.db.as_app().await;
+    let (over, mut told) = tokio::sync::watch::channel(false);
+    let producing = tokio::spawn(async move {
+        let (prepared, mut made) = (rpc::prepare_enqueue(&producer).await.unwrap(), 0);
+        while !*told.borrow_and_update() {
+            let job = NewJob::new(NOOP, &made).unwrap();
+            let keyed = NewJob::new(NOOP, &made).unwrap().idempotency_key(made.to_string());
+            rpc::enqueue_prepared(&producer, &prepared, TENANT_A, &job).await.unwrap();
+            rpc::enqueue_job(&producer, TENANT_A, &keyed).await.unwrap();
+            made += 2;
+        }
+        made
+    });
+    for _ in 0..5 {
+        let applied = jobforge_core::migrate::reapply(&story.db.super_url()).await.unwrap();
+        assert!(applied.functions_changed.len() > 10);
+    }
+    over.send_replace(true);
+    let made = producing.await.unwrap();
+    let all =
+        "select count(*) from jobforge.job_history where status = 'succeeded' and failures + deaths = 0";
+    eventually("all are over", async || (story.count(all).await == made).then_some(())).await;
+    worker.shutdown().await;
+    assert_eq!(worker.stats().lost, 0);
+}
