@@ -274,9 +274,11 @@ begin
     low = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then s.mark_at - interval '5 seconds' else s.low end,
     mark_at = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then p_now else s.mark_at end,
     mark_xid = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then pg_snapshot_xmax(v_snapshot) else s.mark_xid end
-  where s.queue = p_queue and s.lanes = p_lanes and s.swept_at = v_sweep.swept_at
-    and s.ctid = (select x.ctid from jobforge.sweeps x where x.queue = p_queue and x.lanes = p_lanes
-      for no key update skip locked);
+  from (select x.ctid as place, x.low from jobforge.sweeps x where x.queue = p_queue and x.lanes = p_lanes
+        for no key update skip locked) as held
+  where s.queue = p_queue and s.lanes = p_lanes and s.swept_at = v_sweep.swept_at and s.ctid = held.place
+  -- As it is now: what went back since the look above has lowered it.
+  returning held.low into v_sweep.low;
   if not found then
     return null;
   end if;

@@ -56,6 +56,18 @@ async fn a_report_on_a_lapsed_lease_that_is_taken_is_found() {
 }
 
 #[tokio::test]
+async fn a_beat_that_forgets_what_it_lists_is_found() {
+    let mutant = async || {
+        mutated(|file, text| match file {
+            "30_heartbeat.sql" => put(&text, "if cardinality(p_job_ids) > 0 then", "if false then"),
+            _ => text,
+        })
+        .await
+    };
+    red("a beat's list not kept", mutant).await;
+}
+
+#[tokio::test]
 async fn an_attempt_counted_at_its_end_is_found() {
     let mutant = async || {
         mutated(|file, text| match file {

@@ -178,8 +178,8 @@ pub(crate) struct Rows {
     pub(crate) jobs: BTreeMap<Uuid, Job>,
     /// None: deleted.
     pub(crate) leases: BTreeMap<Uuid, Option<Lease>>,
-    /// Where a job stands in the starting order of a lease, at its first claim there.
-    pub(crate) places: BTreeMap<(Uuid, Uuid), (i64, usize)>,
+    /// The claims of a lease by their numbers, each with its jobs in starting order. None: a beat took its place.
+    pub(crate) claims: BTreeMap<(Uuid, i64), Option<Vec<Uuid>>>,
     pub(crate) keys: BTreeMap<(Uuid, usize, usize), Kept>,
 }
 
@@ -189,9 +189,7 @@ impl Rows {
         for (id, lease) in change.leases {
             self.leases.insert(id, lease);
         }
-        for (key, place) in change.places {
-            self.places.entry(key).or_insert(place);
-        }
+        self.claims.extend(change.claims);
         self.keys.extend(change.keys);
     }
 }
@@ -253,19 +251,30 @@ impl Machine {
         ids.into_iter().filter_map(|id| Some((id, self.lease(track, id)?.clone()))).collect()
     }
 
-    /// The jobs that a lease still holds, in starting order.
-    pub(crate) fn held(&self, track: Track, lease: Uuid) -> Vec<Uuid> {
-        let place = |id: Uuid| {
-            let own = self.open.get(&track).and_then(|rows| rows.places.get(&(lease, id)));
-            self.committed.places.get(&(lease, id)).or(own).copied()
-        };
-        let mut held: Vec<_> = self
-            .jobs(track)
-            .filter(|(_, job)| job.lease == Some(lease))
-            .filter_map(|(id, _)| Some((place(id)?, id)))
+    /// The claims of a lease that can be seen, in their order.
+    pub(crate) fn claims(&self, track: Track, lease: Uuid) -> BTreeMap<i64, Vec<Uuid>> {
+        let of_lease = (lease, i64::MIN)..=(lease, i64::MAX);
+        let own = self.open.get(&track).into_iter().flat_map(|rows| rows.claims.range(of_lease.clone()));
+        let seen: BTreeMap<i64, &Option<Vec<Uuid>>> = self
+            .committed
+            .claims
+            .range(of_lease.clone())
+            .chain(own)
+            .map(|((_, n), jobs)| (*n, jobs))
             .collect();
-        held.sort_unstable();
-        held.into_iter().map(|(_, id)| id).collect()
+        seen.into_iter().filter_map(|(n, jobs)| Some((n, jobs.clone()?))).collect()
+    }
+
+    /// The jobs that a lease still holds, in starting order: by the first claim that names them.
+    pub(crate) fn held(&self, track: Track, lease: Uuid) -> Vec<Uuid> {
+        let mut held = Vec::new();
+        for id in self.claims(track, lease).into_values().flatten() {
+            let is_held = self.job(track, id).is_some_and(|job| job.lease == Some(lease));
+            if is_held && !held.contains(&id) {
+                held.push(id);
+            }
+        }
+        held
     }
 
     pub(crate) fn twin(&self, track: Track, tenant: Uuid, dedupe: usize) -> Option<Uuid> {

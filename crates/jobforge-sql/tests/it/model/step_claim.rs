@@ -237,7 +237,7 @@ impl Run {
             let window = if solo { 1 } else { asked.window };
             Lease { worker: asked.worker, window, ttl, solo, expires: now + ttl }
         };
-        for (at, row) in rows.iter().enumerate() {
+        for row in rows {
             let (lease, solo, number): (Uuid, bool, i64) = (row.get(0), row.get(1), row.get(2));
             let (tenant, id, fence): (Uuid, Uuid, i32) = (row.get(3), row.get(4), row.get(5));
             if self.machine.lease(track, lease).is_none() {
@@ -247,7 +247,12 @@ impl Run {
             self.machine.edit(track, id, |job| {
                 (job.status, job.ready, job.lease, job.fence) = (Status::Running, false, Some(lease), fence);
             });
-            self.machine.change(track).places.entry((lease, id)).or_insert((number, at));
+            let claims = &mut self.machine.change(track).claims;
+            claims
+                .entry((lease, number))
+                .or_insert_with(|| Some(Vec::new()))
+                .get_or_insert_default()
+                .push(id);
             self.holdings.push(Holding { lease, tenant, job: id, fence });
             self.counts.claimed += 1;
         }

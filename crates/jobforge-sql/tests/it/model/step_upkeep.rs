@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::machine::{End, Job, Lease, Lock, Status, Track};
-use super::run::{Outcome, Run, Step};
+use super::run::{Holding, Outcome, Run, Step};
 
 impl Run {
     /// A lease of late, if nobody else is ending it.
@@ -23,11 +23,16 @@ impl Run {
         {
             return Ok(Step::Skipped);
         }
-        let told: Vec<_> = self.holdings.iter().filter(|h| h.lease == id).copied().collect();
+        // A worker that knows all that is on its lease says so: one list takes the place of its claims'.
+        let through = self.machine.claims(track, id).into_keys().next_back().filter(|_| self.dice.chance(50));
+        let told: Vec<Holding> = match through {
+            Some(_) => self.all_held(track, id),
+            None => self.holdings.iter().filter(|h| h.lease == id).copied().collect(),
+        };
         let tenants: Vec<Uuid> = told.iter().map(|h| h.tenant).collect();
         let (ids, fences): (Vec<Uuid>, Vec<i32>) = told.iter().map(|h| (h.job, h.fence)).unzip();
-        let sql = "select id, problem from jobforge.heartbeat($1, $2, $3, $4)";
-        let answer = self.wires[track].ask(sql, &[&id, &tenants, &ids, &fences]).await;
+        let sql = "select id, problem from jobforge.heartbeat($1, $2, $3, $4, $5)";
+        let answer = self.wires[track].ask(sql, &[&id, &tenants, &ids, &fences, &through]).await;
         let Some(lease) = lease else { return self.foreseen(answer, "JF006 lease_lost") };
         let mut found: Vec<(Uuid, String)> =
             answer?[1..].iter().map(|row| (row.get(0), row.get(1))).collect();
@@ -47,9 +52,23 @@ impl Run {
         }
         self.machine.lock(track, Lock::LeaseBeat(id));
         self.machine.lock(track, Lock::Worker(worker));
+        if let Some(through) = through {
+            let before = self.machine.claims(track, id).into_keys().map(|number| ((id, number), None));
+            let claims = &mut self.machine.change(track).claims;
+            claims.extend(before);
+            claims.insert((id, through), Some(ids));
+        }
         let expires = self.machine.now + lease.ttl;
         self.machine.change(track).leases.insert(id, Some(Lease { expires, ..lease }));
         Ok(Step::Done)
+    }
+
+    fn all_held(&self, track: Track, lease: Uuid) -> Vec<Holding> {
+        let holding = |id: Uuid| {
+            let job = self.machine.job(track, id)?;
+            Some(Holding { lease, tenant: job.tenant, job: id, fence: job.fence })
+        };
+        self.machine.held(track, lease).into_iter().filter_map(holding).collect()
     }
 
     /// Whether others hold anything that the end of this lease must wait for.
