@@ -13,7 +13,7 @@ use crate::dev_server::{DevServer, open_dir, postgres_runs};
 use crate::{run, until};
 
 /// What `jobforge doctor` looks at.
-const CHECKS: [&str; 23] = [
+const CHECKS: [&str; 24] = [
     "server",
     "login",
     "clock",
@@ -35,6 +35,7 @@ const CHECKS: [&str; 23] = [
     "workers",
     "lost attempts",
     "stuck leases",
+    "stranded jobs",
     "starving limits",
     "forgotten pauses",
 ];
