@@ -24,12 +24,11 @@ async fn cursor_now(stage: &Stage) -> Value {
     mark_behind(stage, &job).await
 }
 
-#[tokio::test]
-async fn a_job_that_commits_behind_a_position_is_found_by_the_first_sweep_after_it() {
-    let stage = Stage::set().await;
+/// A job whose transaction stays open while positions go past it, and the last of these cursors.
+async fn late_behind(stage: &Stage) -> (Uuid, Value) {
     for _ in 0..10 {
-        let cursor = cursor_now(&stage).await;
-        claim_from(&stage, &cursor).await;
+        let cursor = cursor_now(stage).await;
+        claim_from(stage, &cursor).await;
         stage.pass(1.0).await;
     }
     stage.other.begin().await;
@@ -37,9 +36,16 @@ async fn a_job_that_commits_behind_a_position_is_found_by_the_first_sweep_after_
     let mut cursor = Value::Null;
     for _ in 0..30 {
         stage.pass(1.0).await;
-        cursor = cursor_now(&stage).await;
-        assert_eq!(claim_from(&stage, &cursor).await, NONE);
+        cursor = cursor_now(stage).await;
+        assert_eq!(claim_from(stage, &cursor).await, NONE);
     }
+    (late, cursor)
+}
+
+#[tokio::test]
+async fn a_job_that_commits_behind_a_position_is_found_by_the_first_sweep_after_it() {
+    let stage = Stage::set().await;
+    let (late, cursor) = late_behind(&stage).await;
     stage.other.commit().await;
     assert_eq!(claim_from(&stage, &cursor).await, NONE, "the position hides it until somebody sweeps");
     stage.pass(1.0).await;
@@ -111,19 +117,7 @@ async fn among_more_tenants_than_a_turn_holds_a_late_job_is_found_by_the_first_s
     for tenant in &others {
         stage.tenant(*tenant, "'busy'").await;
     }
-    for _ in 0..10 {
-        let cursor = cursor_now(&stage).await;
-        claim_from(&stage, &cursor).await;
-        stage.pass(1.0).await;
-    }
-    stage.other.begin().await;
-    let (late, _) = enqueue_with(stage.other.client(), TENANT_A, NOOP, "'{}'").await.unwrap();
-    let mut cursor = Value::Null;
-    for _ in 0..30 {
-        stage.pass(1.0).await;
-        cursor = cursor_now(&stage).await;
-        assert_eq!(claim_from(&stage, &cursor).await, NONE);
-    }
+    let (late, mut cursor) = late_behind(&stage).await;
     for tenant in &others {
         enqueue_many(stage.app.client(), *tenant, NOOP, 12).await.unwrap();
     }
