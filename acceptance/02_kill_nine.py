@@ -62,8 +62,8 @@ def restarts(world, app, held, killed_at):
     check("jobs of the victim: deaths = 1, back free", len(died) + len(free) == len(held), f"{len(died)}, {len(free)}")
     check("each was attempted anew", all(int(row[2]) >= 2 for row in rows))
     for kind, jobs in (("counted a death", died), ("went back free", free)):
-        figure(f"{len(jobs)} {kind}: the end of their ids, seconds from kill to next attempt", "")
-        told = [f"{row[0][-6:]} {float(row[3]):.1f}" for row in sorted(jobs, key=lambda row: float(row[3]))]
+        figure(f"{len(jobs)} {kind}: a part of their ids, seconds from kill to next attempt", "")
+        told = [f"{row[0][9:18]} {float(row[3]):.1f}" for row in sorted(jobs, key=lambda row: float(row[3]))]
         for at in range(0, len(told), 8):
             print("      " + "   ".join(told[at:at + 8]))
     after = sorted(float(row[3]) for row in rows)
