@@ -7,7 +7,7 @@ returns table (at integer, verdict text)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
-set jit = off set plan_cache_mode = force_generic_plan
+set jit = off set plan_cache_mode = force_generic_plan set lock_timeout = '100ms'
 as $$
 declare
   v_now timestamptz := jobforge.clock();
@@ -58,7 +58,7 @@ create or replace function jobforge.snooze_job(
 returns timestamptz
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set enable_seqscan = off set jit = off set lock_timeout = '100ms'
 as $$
 declare
   v_now timestamptz := jobforge.clock();

@@ -1,12 +1,13 @@
 -- owner: jf_sys
--- Notes of a running job: progress and log lines, beside the job's row, fenced like every report.
+-- Notes of a running job: progress and log lines, beside the job's row, fenced like every report. What a worker tells on the
+-- connection of all its reports waits only a moment for somebody else's lock: it is refused with 55P03 and told again later.
 
 create or replace function jobforge.report_progress(
   p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_percent real, p_message text default '')
 returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set enable_seqscan = off set jit = off set lock_timeout = '100ms'
 as $$
 declare
   v_now timestamptz := jobforge.clock();
@@ -32,7 +33,7 @@ create or replace function jobforge.append_log(
 returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set enable_seqscan = off set jit = off set lock_timeout = '100ms'
 as $$
 declare
   v_now timestamptz := jobforge.clock();

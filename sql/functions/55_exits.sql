@@ -7,7 +7,7 @@ create or replace function jobforge.report_exit(
 returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set enable_seqscan = off set jit = off set lock_timeout = '100ms'
 as $$
 declare
   v_now timestamptz := jobforge.clock();

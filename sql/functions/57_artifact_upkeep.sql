@@ -10,7 +10,7 @@ create or replace function jobforge.hold_result(
   p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_ref text, p_bytes bigint) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off
+set enable_seqscan = off set jit = off set lock_timeout = '100ms'
 as $$
 declare
   v_now timestamptz := jobforge.clock();

@@ -12,10 +12,19 @@ pub(crate) const LOCKED: Duration = Duration::from_millis(100);
 /// The same for parts of a report that waited already.
 const BRIEF: Duration = Duration::from_millis(10);
 /// How long to look for what is locked; the rest is tried again with it.
-const SEARCH: Duration = Duration::from_secs(1);
+pub(crate) const SEARCH: Duration = Duration::from_secs(1);
+/// How long what somebody else holds locked is left alone.
+pub(crate) const AGAIN: Duration = Duration::from_millis(500);
 
-/// The answer to a row: nothing where it is locked, or was not come to.
-pub(crate) type Told<T> = Option<Result<T, Error>>;
+/// The answer to a row.
+#[derive(Debug)]
+pub(crate) enum Told<T> {
+    Answer(Result<T, Error>),
+    /// Somebody else holds it.
+    Locked,
+    /// It was not come to: something near it is locked.
+    Unreached,
+}
 
 /// A call that reports rows.
 pub(crate) trait Report {
@@ -36,18 +45,19 @@ pub(crate) async fn apart<P: Report>(report: P, rows: &[P::Row]) -> Result<Vec<T
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let mut told: Vec<Told<P::Answer>> = rows.iter().map(|_| None).collect();
+    let mut told: Vec<Told<P::Answer>> = rows.iter().map(|_| Told::Unreached).collect();
     let until = Instant::now() + SEARCH;
     let (mut parts, mut wait) = (vec![(0, rows.len())], LOCKED);
     while let Some((from, to)) = parts.pop() {
         match report.send(&rows[from..to], wait).await {
-            Ok(answers) => (from..to).zip(answers).for_each(|(at, answer)| told[at] = Some(Ok(answer))),
-            Err(error) if spoils(&error) && to - from == 1 => told[from] = Some(Err(error)),
+            Ok(answers) => {
+                (from..to).zip(answers).for_each(|(at, answer)| told[at] = Told::Answer(Ok(answer)));
+            }
+            Err(error) if spoils(&error) && to - from == 1 => told[from] = Told::Answer(Err(error)),
+            Err(error) if is_locked(&error) && to - from == 1 => told[from] = Told::Locked,
             Err(error) if spoils(&error) || (is_locked(&error) && Instant::now() < until) => {
-                if to - from > 1 {
-                    let middle = usize::midpoint(from, to);
-                    parts.extend([(middle, to), (from, middle)]);
-                }
+                let middle = usize::midpoint(from, to);
+                parts.extend([(middle, to), (from, middle)]);
             }
             Err(error) if is_locked(&error) => {}
             Err(error) => return Err(error),

@@ -11,7 +11,7 @@ use jobforge_core::{AttemptEnd, Class, Code, Completion, Error, Failed, Failure,
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
-use crate::apart::{LOCKED, Report, apart, spoils};
+use crate::apart::{AGAIN, LOCKED, Report, SEARCH, Told, apart, is_locked, spoils};
 use crate::engine::{Engine, Finished};
 use crate::executor::Ending;
 use crate::job::{Job, Lease};
@@ -23,8 +23,8 @@ use crate::stats::Counters;
 /// The most a result may have; a smaller one that is called invalid met a race.
 const MAX_RESULT: usize = 1024 * 1024;
 
-/// How long what somebody else holds locked is left alone.
-const AGAIN: Duration = Duration::from_millis(500);
+/// How many snoozes are under way at once: each may wait for somebody else's lock, and the last one for all of them.
+const SNOOZES: usize = 16;
 
 /// The unanswered reports of one lease.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct Bundle {
     snoozes: Batch<Duration>,
     /// Jobs the database has answered for, and how many of them had started.
     pub(crate) settled: Settled,
-    /// When to try again what somebody else holds locked, if there is nothing else in it.
+    /// When to try again, if it was tried: what is left is what somebody else holds locked.
     again_at: Option<Instant>,
 }
 
@@ -82,7 +82,6 @@ impl Bundle {
 
     pub(crate) fn add(&mut self, finished: Finished, engine: &Engine) {
         let Finished { job, ending, started } = finished;
-        self.again_at = None;
         let entry = Entry { job, started };
         match ending {
             Ending::Complete(result) => {
@@ -113,10 +112,20 @@ impl Bundle {
         self.again_at.unwrap_or_else(Instant::now)
     }
 
-    /// Takes in what another one for the same lease has to tell.
+    /// Whether it was tried, and what is left is not to be tried with others.
+    pub(crate) fn is_set_aside(&self) -> bool {
+        self.again_at.is_some()
+    }
+
+    /// Whether the two may be told as one.
+    pub(crate) fn goes_with(&self, lease: &Arc<Lease>, set_aside: bool) -> bool {
+        Arc::ptr_eq(&self.lease, lease) && self.is_set_aside() == set_aside
+    }
+
+    /// Takes in what another one that goes with it has to tell.
     pub(crate) fn merge(&mut self, other: Bundle) {
         let Bundle { completions, failures, releases, snoozes, settled, again_at, .. } = other;
-        self.again_at = self.again_at.and(again_at);
+        self.again_at = self.again_at.max(again_at);
         self.settled.started += settled.started;
         self.completions.append(completions);
         self.failures.append(failures);
@@ -161,12 +170,15 @@ impl Bundle {
         let Batch { jobs, rows } = &mut self.completions;
         let answers = apart(Completing(call, &self.lease), rows).await?;
         let (jobs, rows) = (std::mem::take(jobs), std::mem::take(rows));
+        let mut locked = Batch::new();
         for ((entry, row), answer) in jobs.into_iter().zip(rows).zip(answers) {
             match answer {
-                Some(answer) => self.completed(entry, row, answer, call.engine),
-                None => self.completions.push(entry, row),
+                Told::Answer(answer) => self.completed(entry, row, answer, call.engine),
+                Told::Unreached => self.completions.push(entry, row),
+                Told::Locked => locked.push(entry, row),
             }
         }
+        self.completions.append(locked);
         Ok(())
     }
 
@@ -205,77 +217,87 @@ impl Bundle {
     }
 
     async fn send_snoozes(&mut self, call: Call<'_>) -> Result<(), Error> {
-        let Batch { jobs, rows } = &self.snoozes;
-        let calls = jobs.iter().zip(rows).map(|(entry, after)| {
-            let snooze = rpc::snooze_job(call.client, self.lease.id, entry.job.job_ref(), *after);
-            within(call.patience, "snooze_job", snooze)
-        });
-        let answers = join_all(calls).await;
-        let jobs = std::mem::take(&mut self.snoozes.jobs);
-        let rows = std::mem::take(&mut self.snoozes.rows);
+        let began = Instant::now();
+        let mut rest = std::mem::replace(&mut self.snoozes, Batch::new());
+        let mut locked = Batch::new();
         let mut failed = Ok(());
-        for ((entry, after), answer) in jobs.into_iter().zip(rows).zip(answers) {
-            match answer {
-                Ok(_) => {
-                    Counters::add(&call.engine.counters.snoozed, 1);
-                    self.settled.settle(&entry, &End::Snoozed, call.engine);
-                }
-                Err(error) if !spoils(&error) => {
-                    self.snoozes.push(entry, after);
-                    failed = Err(error);
-                }
-                Err(error) => match error.code() {
-                    Some(Code::LeaseLost | Code::NotFound) => {
-                        self.settled.stale(&entry, Verdict::Stale, call.engine);
+        while !rest.jobs.is_empty() && failed.is_ok() && began.elapsed() < SEARCH {
+            let some = rest.split_off_first(SNOOZES);
+            let calls = some.jobs.iter().zip(&some.rows).map(|(entry, after)| {
+                let snooze = rpc::snooze_job(call.client, self.lease.id, entry.job.job_ref(), *after);
+                within(call.patience, "snooze_job", snooze)
+            });
+            let answers = join_all(calls).await;
+            for ((entry, after), answer) in some.jobs.into_iter().zip(some.rows).zip(answers) {
+                match answer {
+                    Err(error) if is_locked(&error) => locked.push(entry, after),
+                    Err(error) if !spoils(&error) => {
+                        self.snoozes.push(entry, after);
+                        failed = Err(error);
                     }
-                    code => {
-                        let failure = unsnoozable(entry.job.job_ref(), code, &error);
-                        self.failures.push(entry, failure);
-                    }
-                },
+                    answer => self.snoozed(&entry, answer.map(drop), call.engine),
+                }
             }
         }
+        // What was not come to is first the next time.
+        self.snoozes.append(rest);
+        self.snoozes.append(locked);
         failed
+    }
+
+    fn snoozed(&mut self, entry: &Entry, answer: Result<(), Error>, engine: &Engine) {
+        let Err(error) = answer else {
+            Counters::add(&engine.counters.snoozed, 1);
+            return self.settled.settle(entry, &End::Snoozed, engine);
+        };
+        match error.code() {
+            Some(Code::LeaseLost | Code::NotFound) => self.settled.stale(entry, Verdict::Stale, engine),
+            code => {
+                let failure = unsnoozable(entry.job.job_ref(), code, &error);
+                self.failures.push(entry.clone(), failure);
+            }
+        }
     }
 
     async fn send_failures(&mut self, call: Call<'_>) -> Result<(), Error> {
         let Batch { jobs, rows } = &mut self.failures;
         let answers = apart(Failing(call, &self.lease), rows).await?;
         let (jobs, rows) = (std::mem::take(jobs), std::mem::take(rows));
+        let mut locked = Batch::new();
         for ((entry, row), answer) in jobs.into_iter().zip(rows).zip(answers) {
             match answer {
-                Some(Ok(Failed { verdict: Verdict::Done | Verdict::Already, status, .. })) => {
+                Told::Answer(Ok(Failed { verdict: Verdict::Done | Verdict::Already, status, .. })) => {
                     Counters::add(&call.engine.counters.failed, 1);
                     let end = End::of_failure(status.as_deref(), row.error);
                     self.settled.settle(&entry, &end, call.engine);
                 }
-                Some(Ok(failed)) => self.settled.stale(&entry, failed.verdict, call.engine),
-                Some(Err(error)) => self.leave_behind(&entry, &error, call.engine),
-                None => self.failures.push(entry, row),
+                Told::Answer(Ok(failed)) => self.settled.stale(&entry, failed.verdict, call.engine),
+                Told::Answer(Err(error)) => self.leave_behind(&entry, &error, call.engine),
+                Told::Unreached => self.failures.push(entry, row),
+                Told::Locked => locked.push(entry, row),
             }
         }
+        self.failures.append(locked);
         Ok(())
     }
 
     async fn send_releases(&mut self, call: Call<'_>) -> Result<(), Error> {
         let Batch { jobs, rows } = &mut self.releases;
-        let release = rpc::release_jobs(call.client, self.lease.id, rows);
-        let answer = within(call.patience, "release_jobs", release).await;
-        if let Err(error) = answer {
-            if !spoils(&error) {
-                return Err(error);
+        let answers = apart(Releasing(call, &self.lease), rows).await?;
+        let (jobs, rows) = (std::mem::take(jobs), std::mem::take(rows));
+        let mut locked = Batch::new();
+        for ((entry, row), answer) in jobs.into_iter().zip(rows).zip(answers) {
+            match answer {
+                Told::Answer(Ok(_)) => {
+                    Counters::add(&call.engine.counters.released, 1);
+                    self.settled.settle(&entry, &End::Released, call.engine);
+                }
+                Told::Answer(Err(error)) => self.leave_behind(&entry, &error, call.engine),
+                Told::Unreached => self.releases.push(entry, row),
+                Told::Locked => locked.push(entry, row),
             }
-            rows.clear();
-            for entry in std::mem::take(jobs) {
-                self.leave_behind(&entry, &error, call.engine);
-            }
-            return Ok(());
         }
-        Counters::add(&call.engine.counters.released, jobs.len());
-        rows.clear();
-        for entry in std::mem::take(jobs) {
-            self.settled.settle(&entry, &End::Released, call.engine);
-        }
+        self.releases.append(locked);
         Ok(())
     }
 
@@ -316,6 +338,20 @@ impl Report for Failing<'_> {
     }
 }
 
+/// The function bounds its waits for locks by itself.
+struct Releasing<'a>(Call<'a>, &'a Lease);
+
+impl Report for Releasing<'_> {
+    type Row = JobRef;
+    type Answer = Verdict;
+
+    async fn send(&self, rows: &[JobRef], _: Duration) -> Result<Vec<Verdict>, Error> {
+        let Releasing(call, lease) = self;
+        let release = rpc::release_jobs(call.client, lease.id, rows);
+        within(call.patience, "release_jobs", release).await
+    }
+}
+
 impl<R> Batch<R> {
     fn new() -> Batch<R> {
         Batch { jobs: Vec::new(), rows: Vec::new() }
@@ -324,6 +360,12 @@ impl<R> Batch<R> {
     fn push(&mut self, entry: Entry, row: R) {
         self.jobs.push(entry);
         self.rows.push(row);
+    }
+
+    /// Its first ones, at most so many; the others stay.
+    fn split_off_first(&mut self, most: usize) -> Batch<R> {
+        let most = most.min(self.jobs.len());
+        Batch { jobs: self.jobs.drain(..most).collect(), rows: self.rows.drain(..most).collect() }
     }
 
     fn append(&mut self, Batch { jobs, rows }: Batch<R>) {

@@ -54,6 +54,8 @@ pub(crate) struct Engine {
     pub(crate) phase: watch::Sender<Phase>,
     /// Everything has ended: the reporter may close the leases and end.
     pub(crate) last_call: CancellationToken,
+    /// A part ended that should not have, or something was left untold.
+    pub(crate) fallen: AtomicBool,
     last_round: Mutex<Instant>,
 }
 
@@ -108,6 +110,7 @@ impl Engine {
             ear: Ear::default(),
             phase: watch::Sender::new(Phase::Running),
             last_call: CancellationToken::new(),
+            fallen: AtomicBool::new(false),
             last_round: Mutex::new(Instant::now()),
             config,
             registry,

@@ -27,6 +27,8 @@ struct Held {
     jobs: VecDeque<Arc<Job>>,
     /// The highest claim whose answer arrived.
     through: Option<i64>,
+    /// When to give back again what nobody here knows of, if that was done.
+    free_at: Option<Instant>,
 }
 
 /// What one beat says.
@@ -45,7 +47,7 @@ impl Holdings {
     pub(crate) fn adopt(&self, lease: &Arc<Lease>, jobs: impl IntoIterator<Item = Arc<Job>>) {
         let mut leases = self.lock();
         let at = leases.iter().position(|held| held.lease.id == lease.id).unwrap_or_else(|| {
-            leases.push(Held { lease: lease.clone(), jobs: VecDeque::new(), through: None });
+            leases.push(Held { lease: lease.clone(), jobs: VecDeque::new(), through: None, free_at: None });
             leases.len() - 1
         });
         let held = &mut leases[at];
@@ -152,6 +154,32 @@ impl Holdings {
         over.map(|held| held.lease.clone()).collect()
     }
 
+    /// When a lease is to be freed of what nobody here knows of: of claims whose answers were lost.
+    pub(crate) fn next_freeing(&self) -> Option<Instant> {
+        let leases = self.lock();
+        leases
+            .iter()
+            .filter(|held| held.hides_jobs())
+            .map(|held| held.free_at.unwrap_or_else(Instant::now))
+            .min()
+    }
+
+    /// The leases of which that is due, with all that is known to be on them.
+    pub(crate) fn to_free(&self) -> Vec<BeatList> {
+        let now = Instant::now();
+        let mut leases = self.lock();
+        let due =
+            leases.iter_mut().filter(|held| held.hides_jobs() && held.free_at.is_none_or(|at| at <= now));
+        due.map(Held::beat).collect()
+    }
+
+    /// Sets when it is done again.
+    pub(crate) fn free_again(&self, lease: &Lease, at: Instant) {
+        if let Some(held) = self.lock().iter_mut().find(|held| held.lease.id == lease.id) {
+            held.free_at = Some(at);
+        }
+    }
+
     /// All leases.
     pub(crate) fn leases(&self) -> Vec<Arc<Lease>> {
         self.lock().iter().map(|held| held.lease.clone()).collect()
@@ -187,6 +215,12 @@ impl Held {
             jobs: self.jobs.iter().map(|job| job.job_ref()).collect(),
             through: self.through.filter(|_| !self.lease.keeps_claims()),
         }
+    }
+
+    /// Whether it may hold jobs that nobody here knows of, beside some that are known: without those it is closed.
+    fn hides_jobs(&self) -> bool {
+        let lease = &self.lease;
+        lease.keeps_claims() && lease.is_retiring() && lease.life() == Life::Live && self.holds_jobs()
     }
 
     fn holds_jobs(&self) -> bool {

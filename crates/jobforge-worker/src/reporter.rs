@@ -11,29 +11,44 @@ use jobforge_core::{Code, Error, rpc};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_postgres::Client;
 
+use crate::apart::{AGAIN, is_locked};
 use crate::bundle::{Bundle, Call};
 use crate::engine::{Engine, Finished, Inboxes};
 use crate::flights::{Flights, Landed};
+use crate::holdings::BeatList;
 use crate::job::{Lease, Life};
 use crate::link::{told, within};
-use crate::notes::{Said, gather};
+use crate::notes::Speech;
 
 /// The reporter of one worker.
 pub(crate) struct Reporter {
     engine: Arc<Engine>,
     flights: Flights,
     inboxes: Inboxes,
+    /// What jobs said. It is told before their ends, after which nobody may tell more of them.
+    speech: Speech,
     group: Vec<Finished>,
-    said: Vec<Said>,
+    /// Ends of jobs of which something is not told yet.
+    behind: Vec<Finished>,
     bundles: Vec<Bundle>,
+    /// When to try again to close leases, if somebody held one of their jobs locked.
+    close_at: Option<Instant>,
     backoff: Backoff,
 }
 
 impl Reporter {
     pub(crate) fn new(engine: Arc<Engine>, inboxes: Inboxes) -> Reporter {
-        let flights = Flights::new(engine.clone());
-        let (group, said, bundles) = (Vec::new(), Vec::new(), Vec::new());
-        Reporter { engine, flights, inboxes, group, said, bundles, backoff: Backoff::new() }
+        Reporter {
+            flights: Flights::new(engine.clone()),
+            engine,
+            inboxes,
+            speech: Speech::default(),
+            group: Vec::new(),
+            behind: Vec::new(),
+            bundles: Vec::new(),
+            close_at: None,
+            backoff: Backoff::new(),
+        }
     }
 
     /// Runs until the last call, and then until everything is told or its lease is gone.
@@ -57,6 +72,7 @@ impl Reporter {
         self.wait().await?;
         self.gather().await?;
         self.ask_rules().await?;
+        self.say().await?;
         self.bundle();
         match self.has_nothing_to_tell() {
             // The groups under way are not waited for: the next one may go beside them.
@@ -70,14 +86,8 @@ impl Reporter {
     async fn wait(&mut self) -> Result<(), Error> {
         let most = self.engine.config.report_group;
         let engine = self.engine.clone();
-        // Whether an overdue lease lives the next beat tells.
-        let live = self.bundles.iter().filter(|bundle| bundle.lease.life() != Life::Overdue);
-        let due = live.map(Bundle::due).min();
-        if due.is_some_and(|due| due <= Instant::now())
-            || !self.group.is_empty()
-            || !self.said.is_empty()
-            || !self.to_close().is_empty()
-        {
+        let due = self.due();
+        if due.is_some_and(|due| due <= Instant::now()) || !self.group.is_empty() {
             return Ok(());
         }
         tokio::select! {
@@ -85,7 +95,7 @@ impl Reporter {
             _ = self.inboxes.endings.recv_many(&mut self.group, most) => {}
             note = self.inboxes.notes.recv() => {
                 if let Some(note) = note {
-                    gather(&mut self.said, note);
+                    self.speech.gather(note);
                 }
             }
             () = engine.report_now.notified() => {}
@@ -119,9 +129,29 @@ impl Reporter {
         }
         // After the outcomes, because a job's notes were put in before its outcome.
         while let Ok(note) = self.inboxes.notes.try_recv() {
-            gather(&mut self.said, note);
+            self.speech.gather(note);
         }
         Ok(())
+    }
+
+    /// When there is something to do without anything new.
+    fn due(&self) -> Option<Instant> {
+        let bundles = self.bundles.iter().filter_map(due).min();
+        let close = (!self.closable().is_empty()).then(|| self.close_at.unwrap_or_else(Instant::now));
+        let free = self.engine.holdings.next_freeing().map(Instant::from_std);
+        [bundles, self.speech.due(), close, free].into_iter().flatten().min()
+    }
+
+    /// Tells what jobs said. On an error their ends wait, too.
+    async fn say(&mut self) -> Result<(), Error> {
+        self.speech.forget_lost();
+        if self.speech.due().is_none_or(|due| due > Instant::now()) {
+            return Ok(());
+        }
+        let client = self.flights.link().client().await?;
+        let answer = self.speech.tell(&client, self.engine.config.call_timeout).await;
+        self.flights.link().heed(&answer);
+        answer
     }
 
     /// Asks what definitions say of payloads, if a job waits for that to start.
@@ -153,10 +183,15 @@ impl Reporter {
 
     /// Sorts the group by lease.
     fn bundle(&mut self) {
-        for finished in self.group.drain(..) {
+        let behind = std::mem::take(&mut self.behind);
+        for finished in behind.into_iter().chain(self.group.drain(..)) {
+            if self.speech.holds(&finished.job) {
+                self.behind.push(finished);
+                continue;
+            }
             let lease = &finished.job.lease;
             // Nearly always the first one.
-            let at = self.bundles.iter().position(|bundle| Arc::ptr_eq(&bundle.lease, lease));
+            let at = self.bundles.iter().position(|bundle| bundle.goes_with(lease, false));
             let at = at.unwrap_or_else(|| {
                 self.bundles.push(Bundle::new(lease.clone()));
                 self.bundles.len() - 1
@@ -165,11 +200,13 @@ impl Reporter {
         }
     }
 
-    /// Whether nothing has to be told before this group: then the next one need not wait for it. A small one goes alone.
+    /// Whether one group is all there is to tell: then the next one need not wait for it. A small one goes alone, or is what
+    /// somebody held locked.
     fn goes_ahead(&self) -> bool {
-        let [bundle] = &self.bundles[..] else { return false };
-        let goes = self.is_large(bundle.len()) || self.flights.is_empty();
-        self.said.is_empty() && goes && bundle.lease.life() == Life::Live
+        let mut due = self.bundles.iter().filter(|bundle| is_due(bundle));
+        let (Some(bundle), None) = (due.next(), due.next()) else { return false };
+        let goes = self.is_large(bundle.len()) || bundle.is_set_aside() || self.flights.is_empty();
+        goes && bundle.lease.life() == Life::Live
     }
 
     fn is_large(&self, outcomes: usize) -> bool {
@@ -177,7 +214,8 @@ impl Reporter {
     }
 
     async fn launch(&mut self) -> Result<(), Error> {
-        let group = std::mem::take(&mut self.bundles);
+        let (group, rest) = std::mem::take(&mut self.bundles).into_iter().partition::<Vec<_>, _>(is_due);
+        self.bundles = rest;
         let back = self.make_room().await;
         group.into_iter().for_each(|bundle| self.flights.launch(bundle));
         back
@@ -193,7 +231,8 @@ impl Reporter {
 
     /// What of a group was not told is told again.
     fn take_back(&mut self, Landed { bundle, answer }: Landed) -> Result<(), Error> {
-        match self.bundles.iter_mut().find(|own| Arc::ptr_eq(&own.lease, &bundle.lease)) {
+        let set_aside = bundle.is_set_aside();
+        match self.bundles.iter_mut().find(|own| own.goes_with(&bundle.lease, set_aside)) {
             Some(own) => own.merge(bundle),
             None => self.bundles.push(bundle),
         }
@@ -202,7 +241,7 @@ impl Reporter {
     }
 
     fn has_nothing_to_tell(&self) -> bool {
-        self.said.is_empty() && self.bundles.is_empty() && self.to_close().is_empty()
+        !self.bundles.iter().any(is_due) && self.to_close().is_empty() && self.to_free().is_empty()
     }
 
     /// Tells everything that is at hand, and waits for the answers.
@@ -222,23 +261,8 @@ impl Reporter {
     async fn tell_on(&mut self, client: &Client) -> Result<(), Error> {
         let patience = self.engine.config.call_timeout;
         let call = Call { client, patience, engine: &self.engine };
-        let mut cut_off = Ok(());
-        for mut said in std::mem::take(&mut self.said) {
-            let answer = said.send(client, patience).await;
-            // Be it one that is not said again: the connection is to be thrown away for it.
-            self.flights.link().heed(&answer);
-            if let Err(error) = answer
-                && error.is_transient()
-                && let Some(again) = said.repeatable()
-            {
-                self.said.push(again);
-                cut_off = Err(error);
-            }
-        }
-        // The outcomes wait: after them nobody may tell a program's end any more.
-        cut_off?;
         self.engine.config.faults.hit("report").await;
-        for bundle in &mut self.bundles {
+        for bundle in self.bundles.iter_mut().filter(|bundle| is_due(bundle)) {
             match bundle.lease.life() {
                 Life::Live => bundle.send(call).await?,
                 // Whether it lives the next beat tells.
@@ -247,18 +271,33 @@ impl Reporter {
             }
         }
         self.settle();
+        for known in self.to_free() {
+            self.free(client, &known).await?;
+        }
         for lease in self.to_close() {
             self.close(client, &lease).await?;
         }
         Ok(())
     }
 
+    /// Whether nothing is at hand or under way that a lease is needed for.
+    fn is_told(&self) -> bool {
+        let at_hand = self.group.len() + self.behind.len() + self.bundles.len();
+        at_hand == 0 && self.speech.is_empty() && self.flights.is_empty() && self.inboxes.endings.is_empty()
+    }
+
     /// Leases that are not needed any more: at the end all of them, with what slots never gave back.
-    fn to_close(&self) -> Vec<Arc<Lease>> {
-        let told = self.bundles.is_empty() && self.flights.is_empty() && self.inboxes.endings.is_empty();
-        match self.engine.last_call.is_cancelled() && told {
+    fn closable(&self) -> Vec<Arc<Lease>> {
+        match self.engine.last_call.is_cancelled() && self.is_told() {
             true => self.engine.holdings.leases(),
             false => self.engine.holdings.closable(),
+        }
+    }
+
+    fn to_close(&self) -> Vec<Arc<Lease>> {
+        match self.close_at.is_some_and(|at| at > Instant::now()) {
+            true => Vec::new(),
+            false => self.closable(),
         }
     }
 
@@ -273,6 +312,10 @@ impl Reporter {
             rpc::close_lease(client, lease.id).await
         };
         match within(patience, "release_jobs", close).await {
+            Err(error) if is_locked(&error) => {
+                self.close_at = Some(Instant::now() + AGAIN);
+                return Ok(());
+            }
             Err(error) if error.is_transient() => return Err(error),
             Err(error) if error.code() == Some(Code::LeaseLost) => {}
             Err(error) => {
@@ -284,6 +327,38 @@ impl Reporter {
         // What came back from it, or the next suspect, may be had now.
         self.engine.wake.notify_one();
         Ok(())
+    }
+
+    fn to_free(&self) -> Vec<BeatList> {
+        self.engine.holdings.to_free()
+    }
+
+    /// Gives back what this worker never heard of, on a lease that it still needs for what it knows. And once more with the
+    /// next beats: a claim whose answer is lost may come late.
+    async fn free(&mut self, client: &Client, known: &BeatList) -> Result<(), Error> {
+        let lease = &known.lease;
+        let call = rpc::release_others(client, lease.id, &known.jobs);
+        let answer = within(self.engine.config.call_timeout, "release_others", call).await;
+        let again = if answer.as_ref().is_err_and(is_locked) {
+            AGAIN
+        } else {
+            self.engine.config.heartbeat_interval()
+        };
+        self.engine.holdings.free_again(lease, std::time::Instant::now() + again);
+        match answer {
+            Ok(freed) if freed > 0 => {
+                tracing::info!(lease_id = %lease.id, freed, "jobs of a claim whose answer was lost went back");
+                self.engine.wake.notify_one();
+                Ok(())
+            }
+            // A lease that is gone the next beat notices.
+            Ok(_) => Ok(()),
+            Err(error) if error.is_connection() => Err(error),
+            Err(error) => {
+                tracing::debug!(lease_id = %lease.id, error = told(&error), "nothing went back yet");
+                Ok(())
+            }
+        }
     }
 
     /// Lets jobs start in the place of those that were settled.
@@ -307,6 +382,8 @@ impl Reporter {
         );
         sleep(self.backoff.next_delay()).await;
         // Leases may have been lost meanwhile, whether or not the database answers.
+        self.speech.forget_lost();
+        self.bundle();
         for bundle in self.bundles.iter_mut().filter(|bundle| bundle.lease.life() == Life::Lost) {
             bundle.drop_all(&self.engine);
         }
@@ -314,9 +391,21 @@ impl Reporter {
     }
 
     fn is_over(&self) -> bool {
-        let told = self.bundles.is_empty() && self.flights.is_empty() && self.inboxes.endings.is_empty();
-        told && self.said.is_empty() && self.engine.holdings.leases().is_empty()
+        self.is_told() && self.engine.holdings.leases().is_empty()
     }
+}
+
+/// When a group is to be sent, or dropped; of one whose lease is overdue the next beat tells whether it lives.
+fn due(bundle: &Bundle) -> Option<Instant> {
+    match bundle.lease.life() {
+        Life::Live => Some(bundle.due()),
+        Life::Overdue => None,
+        Life::Lost => Some(Instant::now()),
+    }
+}
+
+fn is_due(bundle: &Bundle) -> bool {
+    due(bundle).is_some_and(|due| due <= Instant::now())
 }
 
 /// The last call, heard once more each moment: what hangs on a beat may be decided by then.

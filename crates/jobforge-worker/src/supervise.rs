@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use jobforge_core::rpc;
-use tokio::task::{JoinSet, consume_budget};
+use tokio::task::{JoinError, JoinSet, consume_budget};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -52,16 +52,23 @@ pub(crate) async fn supervise(parts: Parts) {
     let mut claiming = JoinSet::new();
     claiming.spawn(claimer.run());
 
+    let to_the_end = async {
+        let claimer = claimer_of(&engine, claiming.join_next().await);
+        engine.buffer.seal();
+        hints.shutdown().await;
+        drain(&engine, &mut slots).await;
+        claimer
+    };
     let claimer = tokio::select! {
-        claimer = claiming.join_next() => claimer,
+        claimer = to_the_end => claimer,
         _ = reporter.join_next() => return fall(&engine, "reporter"),
         () = heart.ended.cancelled() => return fall(&engine, "heartbeat"),
     };
-    engine.buffer.seal();
-    hints.shutdown().await;
-    drain(&engine, &mut slots).await;
-    report_all(&engine, &mut reporter).await;
-    if let Some(Ok(claimer)) = claimer {
+    tokio::select! {
+        () = report_all(&engine, &mut reporter) => {}
+        () = heart.ended.cancelled() => return fall(&engine, "heartbeat"),
+    }
+    if let Some(claimer) = claimer {
         goodbye(claimer).await;
     }
     heart.end().await;
@@ -71,6 +78,24 @@ pub(crate) async fn supervise(parts: Parts) {
 /// once, as in a crash, and whoever started the worker sees it end.
 fn fall(engine: &Engine, part: &str) {
     tracing::error!(worker_id = engine.worker_id(), part, "a part of the worker ended: so does the worker");
+    engine.fallen.store(true, Ordering::Release);
+}
+
+/// The claimer that ended. Without one nothing new is claimed, so the worker ends as if it were told to.
+fn claimer_of(engine: &Engine, ended: Option<Result<Claimer, JoinError>>) -> Option<Claimer> {
+    match ended? {
+        Ok(claimer) => Some(claimer),
+        Err(_) => {
+            tracing::error!(
+                worker_id = engine.worker_id(),
+                part = "claimer",
+                "a part of the worker ended: the worker stops"
+            );
+            engine.fallen.store(true, Ordering::Release);
+            engine.phase.send_modify(|phase| *phase = (*phase).max(Phase::Draining));
+            None
+        }
+    }
 }
 
 /// Hears the broker's hints, if there is one.
@@ -135,9 +160,11 @@ async fn report_all(engine: &Engine, reporter: &mut JoinSet<()>) {
         lease.retire();
     }
     engine.last_call.cancel();
-    if timeout(engine.config.lease(), reporter.join_next()).await.is_err() {
-        tracing::warn!(worker_id = engine.worker_id(), "stopped without having reported everything");
+    if let Ok(Some(Ok(()))) = timeout(engine.config.lease(), reporter.join_next()).await {
+        return;
     }
+    tracing::warn!(worker_id = engine.worker_id(), "stopped without having reported everything");
+    engine.fallen.store(true, Ordering::Release);
 }
 
 async fn goodbye(mut claimer: Claimer) {

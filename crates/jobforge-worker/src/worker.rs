@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use jobforge_core::{Error, JobType, preflight, rpc};
@@ -60,6 +61,11 @@ pub enum WorkerError {
     /// The database cannot be reached, or refuses this login.
     #[error("the worker cannot start on its database")]
     Database(#[source] Error),
+    /// It ended before it had done, or told, everything.
+    #[error(
+        "a part of the worker ended that should not have, or it could not report everything: its log says more"
+    )]
+    Fallen,
     /// The operating system gives no thread.
     #[error("the heartbeat's thread cannot be started")]
     Thread(#[source] io::Error),
@@ -86,6 +92,7 @@ impl Worker {
     pub async fn run_once(&self, limit: usize) -> Result<Stats, WorkerError> {
         let handle = self.start_once(limit).await?;
         handle.ended().await;
+        handle.sound()?;
         Ok(handle.stats())
     }
 
@@ -95,6 +102,7 @@ impl Worker {
         engine.journal.keep();
         let handle = self.launch(Some(usize::MAX), (engine, inboxes)).await?;
         handle.ended().await;
+        handle.sound()?;
         Ok((handle.stats(), handle.engine.journal.take()))
     }
 
@@ -211,6 +219,15 @@ impl WorkerHandle {
     pub async fn ended(&self) {
         // An error means that it ended without saying so.
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
+    }
+
+    /// An error where something went wrong with the worker itself: a part of it ended that should not have, or it could not
+    /// report everything before its end. Such jobs run again once their lease ends.
+    pub fn sound(&self) -> Result<(), WorkerError> {
+        match self.engine.fallen.load(Ordering::Acquire) {
+            true => Err(WorkerError::Fallen),
+            false => Ok(()),
+        }
     }
 
     /// What it did and does.

@@ -130,7 +130,7 @@ pub use read::{Attempt, Job, JobFilter, JobSummary, Page, get_job, list_attempts
 pub use reap::{Reaped, reap};
 pub use recall_marks::recall_marks;
 pub use redrive::{Redrive, RedriveAnswer, RedriveRow, Redriven, redrive_jobs};
-pub use release::{close_lease, release_jobs};
+pub use release::{close_lease, release_jobs, release_others};
 pub use reschedule::{Rescheduled, reschedule_job};
 pub use retry::{Retried, retry_job};
 pub use rules::{DefinitionRules, definition_rules, validate_job};

@@ -46,3 +46,23 @@ pub async fn close_lease<C: GenericClient>(c: &C, lease: Uuid) -> Result<(), Err
     c.query_typed(sql, &[(&lease, Type::UUID)]).await.map_err(|error| Error::call(OPERATION, error))?;
     Ok(())
 }
+
+/// Gives back whatever else is on a living lease, which goes on: `known` is all that its worker knows of, at least one job.
+/// Tells how many went back.
+pub async fn release_others<C: GenericClient>(c: &C, lease: Uuid, known: &[JobRef]) -> Result<i32, Error> {
+    const OPERATION: &str = "release_others";
+    let columns: JobColumns = known.iter().copied().collect();
+    let row = c
+        .query_typed_one(
+            "select jobforge.release_others(p_lease_id => $1, p_tenant_ids => $2, p_job_ids => $3, p_fences => $4)",
+            &[
+                (&lease, Type::UUID),
+                (&columns.tenant_ids, Type::UUID_ARRAY),
+                (&columns.ids, Type::UUID_ARRAY),
+                (&columns.fences, Type::INT4_ARRAY),
+            ],
+        )
+        .await
+        .map_err(|error| Error::call(OPERATION, error))?;
+    Columns::of(OPERATION, &row).take()
+}

@@ -1,12 +1,9 @@
 //! Reports of quick jobs go the way their jobs came, on the claims' connections, and stop no claim there.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jobforge_testkit::FaultPoints;
-use jobforge_worker::{Outcome, Stats, WorkerConfig, WorkerHandle};
-use serde_json::json;
-use tokio::sync::Notify;
+use jobforge_worker::{WorkerConfig, WorkerHandle};
 
 use crate::support::{Story, echo, eventually, faults};
 
@@ -104,49 +101,4 @@ async fn what_was_to_go_on_a_connection_that_broke_goes_on_another() {
     let unharmed = "select count(*) from jobforge.job_history where deaths = 0 and status = 'succeeded'";
     let all = lent.story.count("select count(*) from jobforge.job_history").await;
     assert_eq!((lent.story.count(unharmed).await, all % 100), (all, 0));
-}
-
-/// One of many jobs is locked by somebody when its end is to be told, and so it stays until the others' ends are told.
-async fn one_of_many_is_locked(outcome: fn() -> Outcome, told: fn(&Stats) -> u64) {
-    let story = Story::begin().await;
-    let (open, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signals = (open.clone(), gate.clone());
-    let worker = story
-        .work(story.config(), move |_, payload| {
-            let (open, gate) = signals.clone();
-            async move {
-                if payload == json!("locked") {
-                    open.notify_one();
-                    gate.notified().await;
-                }
-                Ok(outcome())
-            }
-        })
-        .await;
-    let locked = story.enqueue(json!("locked")).await;
-    open.notified().await;
-    let holder = story.db.session().await;
-    holder.begin().await;
-    holder.run(&format!("select from jobforge.jobs where id = '{locked}' for update")).await;
-    gate.notify_one();
-    // Longer than one report is patient: its repetition has the others in it.
-    for round in 1..=3 {
-        story.enqueue_numbers(50).await;
-        eventually("the others are told", async || (told(&worker.stats()) == round * 50).then_some(())).await;
-    }
-    assert_eq!(story.job(locked).await.status, "running");
-    holder.commit().await;
-    eventually("it is told", async || (told(&worker.stats()) == 151).then_some(())).await;
-    worker.shutdown().await;
-    assert_eq!(worker.stats().lost, 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_completion_that_waits_for_somebodys_lock_holds_no_other_up() {
-    one_of_many_is_locked(Outcome::done, |stats| stats.completed).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_failure_that_waits_for_somebodys_lock_holds_no_other_up() {
-    one_of_many_is_locked(|| Outcome::Fail { error: "no".to_owned() }, |stats| stats.failed).await;
 }

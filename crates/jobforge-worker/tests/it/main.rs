@@ -11,6 +11,7 @@ mod faults;
 mod lanes;
 mod leases;
 mod limits;
+mod locked;
 mod pooler;
 mod rules;
 mod running;

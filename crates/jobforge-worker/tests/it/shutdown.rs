@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use jobforge_worker::{Context, Faults, HandlerError, Outcome, WorkerConfig};
+use jobforge_testkit::{FaultPoints, NOOP};
+use jobforge_worker::{Context, Faults, HandlerError, Outcome, Worker, WorkerConfig, WorkerError};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -145,4 +146,60 @@ async fn a_worker_whose_reporter_is_gone_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_heartbeat_is_gone_ends() {
     a_part_panics("beat").await;
+}
+
+/// Points at which a worker panics once they are set to fail.
+fn panics(points: &FaultPoints) -> Faults {
+    let points = points.clone();
+    Faults::at_points(Arc::new(move |point| {
+        let points = points.clone();
+        async move { points.hit(point).await.expect("made to panic") }.boxed()
+    }))
+}
+
+/// A worker that was to run one job, of which a part panics while that job still runs or is about to be told.
+async fn a_part_panics_in_the_only_round(point: &'static str) {
+    let (story, points, gate) = (Story::begin().await, FaultPoints::new(), gate());
+    let pass = gate.clone();
+    let handler = move |context: Context, _: Value| {
+        let gate = pass.clone();
+        async move { gate.pass(&context).await }
+    };
+    let heartbeat = Some(Duration::from_millis(100));
+    let config = WorkerConfig { heartbeat, faults: panics(&points), ..story.config() };
+    let worker = Worker::builder(config).handle(NOOP, handler).build().unwrap();
+    let id = story.enqueue_numbers(1).await[0];
+    let worker = worker.start_once(1).await.unwrap();
+    timeout(PATIENCE, gate.begun.notified()).await.unwrap();
+    points.fail(point);
+    if point == "report" {
+        gate.open.notify_one();
+    }
+    timeout(PATIENCE, worker.ended()).await.unwrap();
+    assert!(matches!(worker.sound(), Err(WorkerError::Fallen)));
+    assert_eq!(story.job(id).await.status, "running", "nobody could tell its end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_round_whose_reporter_is_gone_ends_and_says_so() {
+    a_part_panics_in_the_only_round("report").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_round_whose_heartbeat_is_gone_ends_and_says_so() {
+    a_part_panics_in_the_only_round("beat").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_claimer_is_gone_lets_its_jobs_end_and_ends() {
+    let (story, points, gate) = (Story::begin().await, FaultPoints::new(), gate());
+    let worker = start(&story, WorkerConfig { faults: panics(&points), ..story.config() }, &gate).await;
+    let id = story.enqueue_numbers(1).await[0];
+    timeout(PATIENCE, gate.begun.notified()).await.unwrap();
+    points.fail("claim");
+    story.enqueue_numbers(1).await;
+    eventually("it says so", async || worker.sound().err().map(drop)).await;
+    gate.open.notify_one();
+    timeout(PATIENCE, worker.ended()).await.unwrap();
+    assert_eq!(story.job(id).await.status, "succeeded", "what ran may end");
 }

@@ -23,9 +23,9 @@ pub(crate) async fn run(config: &Config, args: &TickArgs, output: Output) -> Res
     let settings = worker_config(config, &target, args.queues.clone(), None)?;
     let handlers = Handlers::new(config, &config.egress.settings()?, programs)?;
     let worker = handlers.builder(settings).build()?;
-    let (end, stats) = match signals.unless_repeated(worker.start_once(limit)).await.transpose()? {
-        Some(worker) => (see_out(&worker, &mut signals).await, worker.stats()),
-        None => (End::Stopped, Stats::default()),
+    let (end, stats, sound) = match signals.unless_repeated(worker.start_once(limit)).await.transpose()? {
+        Some(worker) => (see_out(&worker, &mut signals).await, worker.stats(), worker.sound()),
+        None => (End::Stopped, Stats::default(), Ok(())),
     };
     let json = json!({
         "claimed": stats.claimed, "completed": stats.completed, "failed": stats.failed,
@@ -35,5 +35,6 @@ pub(crate) async fn run(config: &Config, args: &TickArgs, output: Output) -> Res
         0 => "nothing was due".to_owned(),
         claimed => format!("ran {claimed} jobs: {} completed, {} failed", stats.completed, stats.failed),
     })?;
+    sound?;
     Ok(end.code())
 }

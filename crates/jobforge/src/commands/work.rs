@@ -46,6 +46,7 @@ pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Resu
     tracing::info!(worker_id = worker.worker_id(), "the worker is ready");
     let end = see_out(&worker, &mut signals).await;
     tell(worker.stats(), output)?;
+    worker.sound()?;
     if args.once { Ok(end.code()) } else { end.asked_for() }
 }
 

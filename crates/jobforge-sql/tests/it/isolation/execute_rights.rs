@@ -71,6 +71,7 @@ const WORK: &[&str] = &[
     "recall_marks",
     "register_worker",
     "release_jobs",
+    "release_others",
     "report_exit",
     "report_progress",
     "sleep_worker",
