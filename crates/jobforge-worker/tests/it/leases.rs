@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use jobforge_core::{NewJob, rpc};
 use jobforge_testkit::{FaultPoints, FaultProxy, Mode, NOOP, TENANT_A};
 use jobforge_worker::{Context, HandlerError, Outcome, Worker, WorkerConfig, WorkerHandle};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
@@ -407,4 +407,26 @@ async fn a_worker_stuck_before_long_jobs_gives_its_buffer_back() {
     story.until(ids[0], "succeeded").await;
     stuck.shutdown().await;
     other.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_without_jobs_is_not_renewed() {
+    const UNTIL: &str = "select (extract(epoch from max(expires_at)) * 1000000)::bigint from jobforge.leases";
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    let heartbeat = Some(Duration::from_millis(50));
+    let worker =
+        story.work(WorkerConfig { heartbeat, faults: faults(&points), ..story.config() }, echo).await;
+    story.enqueue(json!(1)).await;
+    eventually("it is told", async || (worker.stats().completed == 1).then_some(())).await;
+    // One beat may have been under way.
+    let beats = async |more: usize| {
+        let enough = points.hits("beat") + more;
+        eventually("it beats on", async || (points.hits("beat") >= enough).then_some(())).await;
+    };
+    beats(2).await;
+    let until = story.count(UNTIL).await;
+    beats(5).await;
+    assert_eq!(story.count(UNTIL).await, until);
+    worker.shutdown().await;
 }

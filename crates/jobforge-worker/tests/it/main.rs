@@ -13,6 +13,7 @@ mod leases;
 mod limits;
 mod locked;
 mod pooler;
+mod refused;
 mod rules;
 mod running;
 mod shutdown;
