@@ -30,4 +30,5 @@ mod settle;
 mod sleep;
 pub(crate) mod stage;
 mod two_operators;
+mod unheard;
 mod weights;
