@@ -76,7 +76,7 @@ fn again(name: &str, umask: &str, change: impl FnOnce(&mut Command)) {
     assert!(output.status.success() && told.contains("1 passed"), "{told}");
 }
 
-fn script(path: &Path, text: &str) {
+pub(crate) fn script(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
