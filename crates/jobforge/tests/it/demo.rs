@@ -35,18 +35,19 @@ impl Stage {
     }
 
     /// A worker that has begun to run it.
-    fn running(&self, id: &str) -> Child {
+    fn running(&self, id: &str) -> Ticking {
         let mut command = self.worker.command();
         command.args(["tick", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().unwrap();
+        let ticking = Ticking { child: Some(command.spawn().unwrap()) };
         until("the job runs", || (self.shown(id)["status"] == "running").then_some(()));
-        child
+        ticking
     }
 
     /// Asks for its end, and tells how it stands once the worker has ended too.
-    fn canceled(&self, id: &str, child: Child) -> Value {
+    fn canceled(&self, id: &str, mut ticking: Ticking) -> Value {
         let told = self.app.run(&["jobs", "cancel", id, "--json"]).json();
         assert_eq!(told["cancel_requested"], true, "{told}");
+        let child = ticking.child.take().unwrap();
         let ended = Ran::of(child.wait_with_output().unwrap());
         assert_eq!(ended.json()["claimed"], 1, "{ended:?}");
         let job = self.shown(id);
@@ -64,6 +65,21 @@ impl Stage {
     }
 }
 
+/// A worker at work.
+struct Ticking {
+    child: Option<Child>,
+}
+
+impl Drop for Ticking {
+    /// A failed test leaves no worker behind.
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_echo_returns_its_payload_and_a_sleeper_says_how_long_it_slept() {
     let stage = Stage::new().await;
@@ -78,8 +94,8 @@ async fn an_echo_returns_its_payload_and_a_sleeper_says_how_long_it_slept() {
 async fn a_sleeper_wakes_to_be_canceled() {
     let stage = Stage::new().await;
     let id = stage.enqueue("demo.sleep", &json!({ "ms": 600_000 }));
-    let child = stage.running(&id);
-    let canceled = stage.canceled(&id, child);
+    let ticking = stage.running(&id);
+    let canceled = stage.canceled(&id, ticking);
     assert!(canceled.to_string().contains("told to stop while asleep"), "{canceled}");
 }
 
@@ -87,7 +103,7 @@ async fn a_sleeper_wakes_to_be_canceled() {
 async fn progress_is_told_while_it_is_made() {
     let stage = Stage::new().await;
     let id = stage.enqueue("demo.progress", &json!({ "steps": 10_000, "ms": 50 }));
-    let child = stage.running(&id);
+    let ticking = stage.running(&id);
     let (percent, told) = until("progress is told", || {
         let job = stage.shown(&id);
         Some((job["progress_percent"].as_f64()?, job["progress_message"].as_str()?.to_owned()))
@@ -95,7 +111,7 @@ async fn progress_is_told_while_it_is_made() {
     let step = told.strip_prefix("step ").and_then(|rest| rest.strip_suffix(" of 10000"));
     let step: f64 = step.unwrap_or_else(|| panic!("{told}")).parse().unwrap();
     assert!(step >= 1.0 && (percent - step / 100.0).abs() < 0.001, "{told}: {percent}");
-    let canceled = stage.canceled(&id, child);
+    let canceled = stage.canceled(&id, ticking);
     assert!(canceled.to_string().contains("told to stop before step"), "{canceled}");
 }
 
