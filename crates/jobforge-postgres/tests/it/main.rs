@@ -6,6 +6,7 @@ mod crash;
 mod package;
 mod refusal;
 mod server_user;
+mod setup;
 mod start;
 
 use std::fs;

@@ -8,6 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use jobforge_testkit::{PrivateCluster, connect};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use tokio_postgres::error::SqlState;
+use uuid::Uuid;
 
 use crate::dev_server::{DevServer, open_dir, postgres_runs};
 use crate::{run, until};
@@ -48,6 +50,8 @@ fn a_development_server_runs_jobs_refuses_a_second_one_stops_cleanly_and_keeps_i
     let announced: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(fs::metadata(server.dev_file()).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(announced["url"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{announced}");
+    assert_eq!(names(&announced), ["database_url", "keys", "tenant_id", "url"]);
+    assert_eq!(names(&announced["keys"]), ["admin", "tenant", "worker"]);
     let password = announced["database_url"].as_str().unwrap().split([':', '@']).nth(2).unwrap().to_owned();
     assert!(password.len() > 20 && !server.stderr().contains(&password), "a password was printed");
 
@@ -81,6 +85,42 @@ fn a_development_server_runs_jobs_refuses_a_second_one_stops_cleanly_and_keeps_i
     again.job_that_is("succeeded", &id);
     assert!(again.stop(Signal::SIGTERM).success());
     assert!(!postgres_runs(dir.path()));
+}
+
+fn names(object: &Value) -> Vec<&str> {
+    let mut names: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn what_is_announced_is_the_login_of_an_application_of_the_demo_tenant() {
+    let dir = open_dir();
+    let server = DevServer::start(dir.path(), &["--no-demo"]);
+    let announced: Value = serde_json::from_str(&fs::read_to_string(server.dev_file()).unwrap()).unwrap();
+    let mut app = connect(announced["database_url"].as_str().unwrap()).await;
+    let tenant: Uuid = announced["tenant_id"].as_str().unwrap().parse().unwrap();
+    let mine = app.transaction().await.unwrap();
+    mine.execute("select set_config('app.tenant_id', $1::text, true)", &[&tenant.to_string()]).await.unwrap();
+    let enqueue =
+        "select id from jobforge.enqueue_job(p_tenant_id => $1, p_type => 'demo.echo', p_payload => '{}')";
+    let id: Uuid = mine.query_one(enqueue, &[&tenant]).await.unwrap().get(0);
+    let list = "select id from jobforge.list_jobs(p_tenant_id => $1) where id is not null";
+    let listed: Vec<Uuid> =
+        mine.query(list, &[&tenant]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(listed, [id]);
+    mine.commit().await.unwrap();
+    server.job_that_is("succeeded", &id.to_string());
+
+    for beyond in [
+        "select * from jobforge.claim_jobs('w', '{default}', '{demo.echo}')",
+        "select * from jobforge.lead('l')",
+    ] {
+        let refused = app.query(beyond, &[]).await.unwrap_err();
+        assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{beyond}: {refused:?}");
+    }
+    drop(app);
+    assert!(server.stop(Signal::SIGINT).success());
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Each check of `jobforge doctor`: green on a sound database, red once its fault is made.
 
-use jobforge_core::rpc::{claim_jobs, enqueue_job, lead, pause, register_worker, resume, upsert_tenant};
+use jobforge_core::rpc::{
+    claim_jobs, enqueue_job, lead, pause, reap, register_worker, resume, upsert_tenant,
+};
 use jobforge_core::{ClaimRequest, Cursor, NewJob, NewPause, PauseKind, Registration, Tenant, migrate};
 use jobforge_testkit::{APP, NOOP, OPERATOR, PrivateCluster, QUEUE, TENANT_A, TestDb, connect};
 use serde_json::Value;
@@ -52,21 +54,25 @@ fn found(report: &Value, name: &str) -> Found {
     Found { verdict: check["verdict"].as_str().unwrap().to_owned(), words: check.to_string() }
 }
 
+async fn register(worker: &Client, id: &str) {
+    let registration = Registration {
+        worker_id: id.to_owned(),
+        host: "testhost".to_owned(),
+        pid: Some(1),
+        version: "test".to_owned(),
+        queues: vec![QUEUE.to_owned()],
+        types: vec![NOOP.to_owned()],
+        slots: 1,
+        metadata: None,
+    };
+    register_worker(worker, &registration).await.unwrap();
+}
+
 /// Worker `w1` runs one job of tenant A, another one waits.
 async fn one_runs_one_waits(db: &TestDb) {
     let (app, worker) = (db.as_app().await, db.as_worker().await);
     let (queues, types) = (vec![QUEUE.to_owned()], vec![NOOP.to_owned()]);
-    let registration = Registration {
-        worker_id: "w1".to_owned(),
-        host: "testhost".to_owned(),
-        pid: Some(1),
-        version: "test".to_owned(),
-        queues: queues.clone(),
-        types: types.clone(),
-        slots: 1,
-        metadata: None,
-    };
-    register_worker(&worker, &registration).await.unwrap();
+    register(&worker, "w1").await;
     for _ in 0..2 {
         enqueue_job(&app, TENANT_A, &NewJob::raw(NOOP, serde_json::from_str("{}").unwrap())).await.unwrap();
     }
@@ -138,6 +144,76 @@ async fn a_sound_database_is_found_sound_and_a_login_without_rights_is_told_so()
         assert!(found.words.contains("jf_operator"), "{}", found.words);
     }
     assert_eq!(found(&stranger.parsed(), "drift: tables").verdict, "ok", "the catalogs are everybody's");
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_writes_is_found() {
+    let db = TestDb::new().await;
+    let (mut doctor, admin) = (Doctor::led(&db).await, db.connect_super().await);
+    doctor.finds("server", "ok");
+    // Other connections are refused by the client itself.
+    doctor.cli.url += "?target_session_attrs=read-only";
+    let closed = format!("alter database {} set default_transaction_read_only = on", db.name());
+    change(&admin, &closed).await;
+    let words = doctor.finds("server", "fail").words;
+    assert!(words.contains("read-only") && words.contains("connect to the primary"), "{words}");
+}
+
+#[tokio::test]
+async fn a_schema_of_another_text_is_found() {
+    let db = TestDb::new().await;
+    let (doctor, admin) = (Doctor::led(&db).await, db.connect_super().await);
+    doctor.finds("schema", "ok");
+    change(&admin, "update jobforge.schema_functions set sha256 = 'old' where name = '00_base'").await;
+    let words = doctor.finds("schema", "fail").words;
+    assert!(words.contains("1 files are missing or differ") && words.contains("jobforge migrate"), "{words}");
+    migrate::up(&db.super_url()).await.unwrap();
+    doctor.finds("schema", "ok");
+    change(&admin, "update jobforge.schema_migrations set sha256 = 'other' where version = 2").await;
+    let words = doctor.finds("schema", "fail").words;
+    assert!(words.contains("another text of 0002_system"), "{words}");
+    assert!(!words.contains("jobforge migrate"), "it would refuse: {words}");
+    let ahead = "insert into jobforge.schema_migrations (version, name, sha256, took_ms) values (9999, '9999_x', '', 0)";
+    change(&admin, ahead).await;
+    let words = doctor.finds("schema", "fail").words;
+    assert!(words.contains("9999_x") && words.contains("upgrade this program"), "{words}");
+}
+
+#[tokio::test]
+async fn a_worker_that_went_silent_is_found() {
+    let db = TestDb::new().await;
+    let (doctor, admin, worker) = (Doctor::led(&db).await, db.connect_super().await, db.as_worker().await);
+    register(&worker, "w1").await;
+    doctor.finds("workers", "ok");
+    change(&admin, "update jobforge.workers set last_seen = last_seen - interval '2 minutes'").await;
+    let words = doctor.finds("workers", "warn").words;
+    assert!(words.contains("0 alive, 1 silent") && words.contains("jobforge work"), "{words}");
+    register(&worker, "w2").await;
+    let words = doctor.finds("workers", "warn").words;
+    assert!(words.contains("1 alive, 1 silent") && words.contains("without stopping: w1"), "{words}");
+    register(&worker, "w1").await;
+    doctor.finds("workers", "ok");
+}
+
+#[tokio::test]
+async fn attempts_that_were_lost_are_found_for_an_hour() {
+    let db = TestDb::new().await;
+    one_runs_one_waits(&db).await;
+    let (doctor, admin, operator) = (Doctor::of(&db), db.connect_super().await, db.as_operator().await);
+    let term = lead(&operator, "the leader", 600).await.unwrap().term;
+    doctor.finds("lost attempts", "ok");
+    change(&admin, "update jobforge.leases set expires_at = clock_timestamp() - interval '5 minutes'").await;
+    assert_eq!(reap(&operator, term, 10).await.unwrap().deaths, 1);
+    let words = doctor.finds("lost attempts", "warn").words;
+    assert!(words.contains("1 in the last hour") && words.contains("see their logs"), "{words}");
+    change(&admin, "update jobforge.attempts set finished_at = finished_at - interval '61 minutes'").await;
+    doctor.finds("lost attempts", "ok");
+    change(
+        &admin,
+        "update jobforge.attempts set finished_at = clock_timestamp(), tenant_id = gen_random_uuid()",
+    )
+    .await;
+    doctor.finds("lost attempts", "ok");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod connector_configs;
 mod connectors;
 mod dead;
 mod definitions;
+mod demo;
 mod dev;
 mod dev_keys;
 mod dev_server;

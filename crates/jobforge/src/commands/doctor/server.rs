@@ -29,6 +29,8 @@ pub(super) async fn schema(client: &Client) -> (Check, bool) {
     let is_there = status.migrations.iter().any(|(_, state)| !matches!(state, FileState::Pending));
     let files = || status.migrations.iter().chain(&status.functions);
     let others = files().filter(|(_, state)| !matches!(state, FileState::Applied { .. })).count();
+    let edited = status.migrations.iter().filter(|(_, state)| matches!(state, FileState::Differs));
+    let edited: Vec<&str> = edited.map(|(name, _)| name.as_str()).collect();
     let check = if status.is_current() {
         Check::ok(NAME, format!("{} files, all applied", files().count()))
     } else if !status.newer.is_empty() {
@@ -37,6 +39,9 @@ pub(super) async fn schema(client: &Client) -> (Check, bool) {
             format!("the database has {}, which this program does not know", status.newer.join(", ")),
         )
         .advice("upgrade this program")
+    } else if !edited.is_empty() {
+        Check::fail(NAME, format!("another text of {} was applied", edited.join(", ")))
+            .advice("no migration mends that: use the program that made the schema, or one released after it")
     } else if is_there {
         Check::fail(NAME, format!("{others} files are missing or differ")).advice("jobforge migrate")
     } else {
@@ -50,10 +55,10 @@ fn version(server: &Server) -> Check {
     let found = format!("Postgres {}.{}", server.version / 10_000, server.version % 10_000);
     match server.version {
         ..150_000 => Check::fail(NAME, found).advice("JobForge needs Postgres 15 or newer"),
-        150_000..ADVISED_15 => Check::warn(NAME, found).advice("update to 15.14 or newer"),
         _ if server.read_only => {
             Check::fail(NAME, format!("{found}, read-only")).advice("connect to the primary")
         }
+        150_000..ADVISED_15 => Check::warn(NAME, found).advice("update to 15.14 or newer"),
         _ => Check::ok(NAME, found),
     }
 }
@@ -98,4 +103,41 @@ async fn clock(client: &Client) -> Result<Check, Error> {
 /// The error of one of the doctor's own queries.
 pub(super) fn failed(operation: &'static str, source: tokio_postgres::Error) -> Error {
     Error::Database { operation, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn a_server_is_judged_by_its_version_and_by_whether_it_takes_writes() {
+        let judged = |number, read_only| {
+            let login = "ann".to_owned();
+            let server = Server {
+                version: number,
+                read_only,
+                login,
+                superuser: false,
+                bypasses_rls: false,
+                owner: false,
+            };
+            let check = version(&server);
+            (check.verdict, check.found, check.advice.unwrap_or_default())
+        };
+        for (number, read_only, verdict, found, advice) in [
+            (140_020, false, Verdict::Fail, "Postgres 14.20", "needs Postgres 15"),
+            (140_020, true, Verdict::Fail, "Postgres 14.20", "needs Postgres 15"),
+            (150_000, false, Verdict::Warn, "Postgres 15.0", "15.14 or newer"),
+            (150_013, false, Verdict::Warn, "Postgres 15.13", "15.14 or newer"),
+            (150_013, true, Verdict::Fail, "Postgres 15.13, read-only", "connect to the primary"),
+            (150_014, false, Verdict::Ok, "Postgres 15.14", ""),
+            (170_002, false, Verdict::Ok, "Postgres 17.2", ""),
+            (170_002, true, Verdict::Fail, "Postgres 17.2, read-only", "connect to the primary"),
+        ] {
+            let told = judged(number, read_only);
+            assert_eq!((told.0, told.1.as_str()), (verdict, found));
+            assert!(told.2.contains(advice) && told.2.is_empty() == advice.is_empty(), "{found}: {}", told.2);
+        }
+    }
 }
