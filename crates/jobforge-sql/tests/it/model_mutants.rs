@@ -120,9 +120,6 @@ async fn a_dedupe_key_without_its_tenant_is_found() {
                 "jobs_dedupe on jobforge.jobs (tenant_id, dedupe_key)",
                 "jobs_dedupe on jobforge.jobs (dedupe_key)",
             ),
-            "12_enqueue_keyed.sql" => {
-                put(&text, "on conflict (tenant_id, dedupe_key)", "on conflict (dedupe_key)")
-            }
             _ => text,
         })
         .await
