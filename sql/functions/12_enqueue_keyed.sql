@@ -19,7 +19,13 @@ declare
   v_id uuid;
   v_kept record;
   v_twin record;
+  v_taken uuid[];
+  v_refused boolean;
 begin
+  -- Keys tell only of ids that clients gave: one of these may be a job's to which JobForge gave it, or whose key is gone.
+  if p_ids is not null then
+    v_taken := jobforge.taken_ids(p_tenant_id, p_ids, v_now);
+  end if;
   -- Key order in every caller: two batches with the same keys wait for each other, they do not deadlock. Dedupe keys
   -- come first, because they hold across types.
   for v_row in
@@ -59,9 +65,9 @@ begin
     end if;
 
     v_id := null;
+    v_refused := v_row.given_id = any (v_taken);
     while v_id is null loop
-      -- Keys tell only of ids that clients gave; this one may be a job's to which JobForge gave it, or whose key is gone.
-      if v_row.given_id is not null and jobforge.is_taken(p_tenant_id, v_row.given_id, v_now) then
+      if v_refused then
         delete from jobforge.idempotency_keys k
         where k.tenant_id = p_tenant_id and (k.type, k.key) in ((v_row.type, v_row.idempotency_key), ('#id', v_row.given_id::text));
         error_code := 'JF004'; error_reason := 'id_taken';
@@ -74,9 +80,12 @@ begin
         'queued', v_row.retention, v_row.queue, v_row.type, v_row.payload, v_row.dedupe_key, v_row.correlation_id,
         v_row.traceparent, v_row.tags, v_row.source, v_row.source_ref, p_created_by,
         v_row.concurrency_key, v_row.concurrency_key is not null)
-      on conflict (tenant_id, dedupe_key) where dedupe_key is not null and finished_at is null do nothing
+      on conflict do nothing
       returning j.id into v_id;
       exit when v_id is not null;
+      -- A job that was not committed when the ids were looked up.
+      v_refused := exists (select from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = v_row.given_id);
+      continue when v_refused;
       -- The living twin is the answer; if it ended in between, the insert is tried again.
       select j.id, j.status, j.run_at into v_twin from jobforge.jobs j
       where j.tenant_id = p_tenant_id and j.dedupe_key = v_row.dedupe_key and j.finished_at is null;
@@ -133,16 +142,29 @@ $$;
 comment on function jobforge.keep_key(uuid, text, text, uuid, uuid, bytea, timestamptz) is
   'Keeps a caller''s key and a client''s id for this job, or tells whose they are and whether the payload was the same.';
 
-create or replace function jobforge.is_taken(p_tenant_id uuid, p_job_id uuid, p_now timestamptz) returns boolean
-language sql volatile
+drop function if exists jobforge.is_taken(uuid, uuid, timestamptz);
+create or replace function jobforge.taken_ids(p_tenant_id uuid, p_ids uuid[], p_now timestamptz) returns uuid[]
+language plpgsql volatile
+set plan_cache_mode = force_custom_plan
 as $$
-  -- A client's id is of within a day, so its job was made within two and ended after that.
-  select exists (select from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = p_job_id)
-    or exists (select from jobforge.job_history h
-               where h.tenant_id = p_tenant_id and h.id = p_job_id and h.finished_at >= p_now - interval '2 days')
+declare
+  -- A client's id is of within a day, so its job was made within two and ended after that. Reckoned before: only what is
+  -- planned with a time that stands leaves the other partitions unopened and unlocked.
+  v_since constant timestamptz := p_now - interval '2 days';
+  v_until constant timestamptz := p_now + interval '1 hour';
+begin
+  -- One statement, since a job goes from one table to the other in one transaction. An id at a time, by both columns of the
+  -- index: of all of them together a plan may only filter what the tenant has.
+  return array(
+    select u.id from unnest(p_ids) as u(id)
+    where coalesce(
+      (select true from jobforge.jobs j where j.tenant_id = p_tenant_id and j.id = u.id limit 1),
+      (select true from jobforge.job_history h
+       where h.tenant_id = p_tenant_id and h.id = u.id and h.finished_at >= v_since and h.finished_at < v_until limit 1)));
+end
 $$;
-comment on function jobforge.is_taken(uuid, uuid, timestamptz) is
-  'Whether a job has this id, live or over, as far as a client''s id may be one; called under the tenant.';
+comment on function jobforge.taken_ids(uuid, uuid[], timestamptz) is
+  'Those of these ids that a job has, live or over, as far as a client''s id may be one; called under the tenant.';
 
 create or replace function jobforge.is_known(
   p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_dedupe_key text) returns boolean

@@ -175,7 +175,7 @@ create or replace function jobforge.is_plain(p_cursor jsonb) returns boolean
 language sql immutable
 as $$
   -- The turn as require_claim has it, in a quarter of the time.
-  select (p_cursor @> '{}') is not false and p_cursor -> 'marks' -> 0 is null
+  select (p_cursor @> '{}') is not false and (p_cursor -> 'marks' in ('null', '[]')) is not false
     and (p_cursor ->> 'turn' ~ '^[0-9A-Fa-f]+-[0-9A-Fa-f]+-[0-9A-Fa-f]+-[0-9A-Fa-f]+-[0-9A-Fa-f]+$'
       and p_cursor ->> 'turn' like '________-____-____-____-____________') is not false
     and (p_cursor ->> 'owed' ~ '^[0-9]+$' and length(p_cursor ->> 'owed') < 10) is not false

@@ -18,9 +18,9 @@ begin
     perform jobforge.refuse('JF001', 'free_out_of_range', 'p_free must not be negative');
   elsif p_window < 1 then
     perform jobforge.refuse('JF001', 'window_out_of_range', 'p_window must be 1 to 100000');
-  elsif coalesce(cardinality(p_queues), 0) not between 1 and 50 or array_position(p_queues, null) is not null then
+  elsif array_ndims(p_queues) is distinct from 1 or cardinality(p_queues) > 50 or array_position(p_queues, null) is not null then
     perform jobforge.refuse('JF001', 'queues_out_of_range', 'p_queues must name 1 to 50 queues');
-  elsif coalesce(cardinality(p_types), 0) not between 1 and 500 or array_position(p_types, null) is not null then
+  elsif array_ndims(p_types) is distinct from 1 or cardinality(p_types) > 500 or array_position(p_types, null) is not null then
     perform jobforge.refuse('JF001', 'types_out_of_range', 'p_types must name 1 to 500 types');
   elsif p_quick is null then
     perform jobforge.refuse('JF001', 'quick_missing', 'p_quick is null');
@@ -187,33 +187,47 @@ begin
   if v_before is not distinct from p_marks then
     return;
   end if;
-  -- A tenant that nothing can be taken of now is no reason: claims would sweep until there is.
-  update jobforge.sweeps s set swept_at = '-infinity', low = least(s.low, l.run_at)
+  -- What cannot be had now is no reason, or claims would sweep until it can: a tenant or a type without room, a job that
+  -- somebody holds. It is held here to the claim's end, which is near.
+  update jobforge.sweeps s set late = true, late_since = coalesce(s.late_since, p_now), low = least(s.low, l.run_at)
   from (
     select m.queue, min(j.run_at) as run_at
-    from generate_subscripts(p_marks, 1) as n
-    cross join lateral (select (p_marks[n]).*) as m cross join lateral (select (v_before[n]).*) as b
+    from (
+      select a.*, b.run_at as before_at, b.id as before_id
+      from generate_subscripts(p_marks, 1) as n
+      cross join lateral (select (p_marks[n]).*) as a cross join lateral (select (v_before[n]).*) as b
+      where a.run_at < b.run_at and a.queue = any (p_gate.queues) and a.type = any (p_gate.types)
+        and coalesce((p_gate.rooms ->> ('definition ' || a.type))::integer, 1) > 0
+        and (select r.room from jobforge.tenant_room(a.tenant_id, p_now) as r) > 0
+      offset 0) as m
     cross join lateral (
       select j.run_at from jobforge.jobs j
       where j.queue = m.queue and j.type = m.type and j.tenant_id = m.tenant_id
         and (j.priority, j.run_at, j.id) > (m.priority, m.run_at, m.id)
-        and (j.priority, j.run_at, j.id) <= (m.priority, b.run_at, b.id)
+        and (j.priority, j.run_at, j.id) <= (m.priority, m.before_at, m.before_id)
         and j.ready and j.lease_id is null and j.deaths < 2 and j.priority >= 10 and not j.keyed
-      order by j.priority, j.run_at, j.id limit 1) as j
-    where m.run_at < b.run_at and m.queue = any (p_gate.queues) and m.type = any (p_gate.types)
-      and (select r.room from jobforge.tenant_room(m.tenant_id, p_now) as r) > 0
+      order by j.priority, j.run_at, j.id limit 1
+      for no key update skip locked) as j
     group by m.queue) as l
   where s.queue = l.queue and s.lanes = jobforge.lanes(p_lanes);
 end
 $$;
 comment on function jobforge.sweep_on(jobforge.claim_gate, jsonb, jobforge.claim_mark[], text[], timestamptz) is
-  'Lets the next claim sweep, too, where this one moved a position back and did not come to its tenant, though a late job is there.';
+  'Lets the next claims sweep, too, where this one moved a position back and did not come to its tenant, though a late job is '
+  'there: each of them for a second, then four in a second.';
 
 create or replace function jobforge.read_marks(p_marks jsonb) returns jobforge.claim_mark[]
-language plpgsql immutable
+language plpgsql stable
 as $$
+declare
+  v_marks jobforge.claim_mark[];
 begin
-  return array(select m from jsonb_populate_recordset(null::jobforge.claim_mark, p_marks) as m);
+  -- A mark without one of its fields is of no claim.
+  v_marks := array(select m from jsonb_populate_recordset(null::jobforge.claim_mark, p_marks) as m where m is not null);
+  if cardinality(v_marks) < jsonb_array_length(p_marks) then
+    perform jobforge.refuse('JF001', 'cursor_malformed', 'p_cursor is not a cursor of an earlier claim');
+  end if;
+  return v_marks;
 exception
   -- Whoever made them up finds out as with everything else in a cursor. Nothing is written in here: it costs next to nothing.
   when data_exception then
@@ -254,10 +268,14 @@ declare
   v_sweep jobforge.sweeps;
   v_snapshot pg_snapshot := pg_current_snapshot();
   v_full boolean;
+  v_apart interval;
 begin
   select s.* into v_sweep from jobforge.sweeps s where s.queue = p_queue and s.lanes = p_lanes;
   v_full := v_sweep.full_at < p_now - interval '1 minute';
-  if v_sweep.swept_at > p_now - interval '1 second' then
+  -- A late job is mostly had within a round of the turns. Where there is one all the time, sweeps must not take all of it.
+  v_apart := case when v_sweep.late is not true then interval '1 second'
+    when v_sweep.late_since <= p_now - interval '1 second' then interval '250 milliseconds' else interval '0' end;
+  if v_sweep.swept_at > p_now - v_apart then
     return null;
   end if;
   if v_sweep.queue is null then
@@ -269,16 +287,18 @@ begin
   -- Whoever writes a job writes a run_at that is not in its past. So once every transaction that could have been
   -- writing at the mark has ended, nothing can appear any more before the mark (less what a statement may take from
   -- reading the clock to its first write). What breaks the rule, a claim rolled back, is found once a minute.
-  update jobforge.sweeps s set swept_at = p_now,
+  update jobforge.sweeps s set swept_at = p_now, low_before = held.low,
+    late = false, late_since = case when s.late then s.late_since end,
     full_at = case when v_full then p_now else s.full_at end,
     low = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then s.mark_at - interval '5 seconds' else s.low end,
     mark_at = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then p_now else s.mark_at end,
     mark_xid = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then pg_snapshot_xmax(v_snapshot) else s.mark_xid end
-  from (select x.ctid as place, x.low from jobforge.sweeps x where x.queue = p_queue and x.lanes = p_lanes
+  from (select x.ctid as place, x.low, x.low_before from jobforge.sweeps x where x.queue = p_queue and x.lanes = p_lanes
         for no key update skip locked) as held
   where s.queue = p_queue and s.lanes = p_lanes and s.swept_at = v_sweep.swept_at and s.ctid = held.place
-  -- As it is now: what went back since the look above has lowered it.
-  returning held.low into v_sweep.low;
+  -- As it is now: what went back since the look above has lowered it. And as it was before the last sweep: that may have been
+  -- of a claimer that had no position of a late job's tenant, and did not come to it either.
+  returning least(held.low, held.low_before) into v_sweep.low;
   if not found then
     return null;
   end if;

@@ -23,8 +23,10 @@ begin
     perform jobforge.refuse('JF001', 'columns_differ', 'the columns of a batch differ in length');
   end if;
   -- What a list leaves out is forgotten, and would be given back by nobody.
-  if p_through is not null and (p_job_ids is null or array_position(p_job_ids, null) is not null
-      or array_position(p_tenant_ids, null) is not null or array_position(p_fences, null) is not null) then
+  if p_through is not null and (p_job_ids is null
+      or greatest(array_ndims(p_job_ids), array_ndims(p_tenant_ids), array_ndims(p_fences)) > 1
+      or array_position(p_job_ids, null) is not null or array_position(p_tenant_ids, null) is not null
+      or array_position(p_fences, null) is not null) then
     perform jobforge.refuse('JF001', 'jobs_missing', 'with p_through all jobs are listed, each with its tenant and fence');
   end if;
   -- Before this sign of life hides the gap from the leader.

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use jobforge_core::rpc::{
-    append_log, bind_login, claim_jobs, enqueue_job, enqueue_jobs, get_job, lead, list_jobs, list_workers,
-    reap, register_worker, report_exit, report_progress, snooze_job, upsert_definition, upsert_tenant,
+    PrunePosition, append_log, bind_login, claim_jobs, enqueue_job, enqueue_jobs, get_job, lead, list_jobs,
+    list_workers, promote_due, prune, reap, register_worker, report_exit, report_progress, snooze_job,
+    upsert_definition, upsert_tenant,
 };
 use jobforge_core::{
     ClaimRequest, ClaimedJob, Code, Cursor, Definition, JobFilter, Level, LogLine, NewJob, ProgramExit,
@@ -21,6 +22,7 @@ async fn an_enqueue_is_refused_for_each_thing_wrong_with_it() {
     let story = Story::begin().await;
     let long = "x".repeat(256);
     let far: jiff::Timestamp = "2200-01-01T00:00:00Z".parse().unwrap();
+    let gone: jiff::Timestamp = "2000-01-01T00:00:00Z".parse().unwrap();
     let deep = format!("{}1{}", "[".repeat(129), "]".repeat(129));
     let big = serde_json::to_string(&"x".repeat(300_000)).unwrap();
     let cases = [
@@ -30,9 +32,11 @@ async fn an_enqueue_is_refused_for_each_thing_wrong_with_it() {
         (noop().priority(i32::MAX), Code::InvalidArgument, "priority_out_of_range"),
         (noop().priority(5), Code::Forbidden, "priority_reserved"),
         (noop().run_at(far), Code::InvalidArgument, "run_at_out_of_range"),
+        (noop().run_at(gone), Code::InvalidArgument, "run_at_out_of_range"),
         (noop().max_attempts(0), Code::InvalidArgument, "max_attempts_out_of_range"),
         (noop().max_attempts(i32::MAX), Code::InvalidArgument, "max_attempts_out_of_range"),
         (noop().idempotency_key(""), Code::InvalidArgument, "idempotency_key_length"),
+        (noop().idempotency_key(long.as_str()), Code::InvalidArgument, "idempotency_key_length"),
         (noop().dedupe_key(""), Code::InvalidArgument, "dedupe_key_length"),
         (noop().id(Uuid::new_v4()), Code::InvalidArgument, "id_not_version_7"),
         (
@@ -123,6 +127,7 @@ async fn a_claim_has_bounds() {
     let cases = [
         (ClaimRequest { limit: 0, ..sound }, Code::InvalidArgument, "limit_out_of_range"),
         (ClaimRequest { limit: 5001, ..sound }, Code::InvalidArgument, "limit_out_of_range"),
+        (ClaimRequest { limit: i32::MAX, ..sound }, Code::InvalidArgument, "limit_out_of_range"),
         (ClaimRequest { queues: &[], ..sound }, Code::InvalidArgument, "queues_out_of_range"),
         (ClaimRequest { types: &many, ..sound }, Code::InvalidArgument, "types_out_of_range"),
         (ClaimRequest { lease_seconds: 3601, ..sound }, Code::InvalidArgument, "lease_out_of_range"),
@@ -184,8 +189,17 @@ async fn notes_and_snoozes_have_bounds() {
 async fn reading_and_registering_have_bounds() {
     let story = Story::begin().await;
     let filter = JobFilter { limit: 0, ..JobFilter::default() };
+    let endless = JobFilter { limit: i32::MAX, ..JobFilter::default() };
+    let term = lead(&story.operator, "me", 10).await.unwrap().term;
     let cases = [
         (refused(list_jobs(&story.app, TENANT_A, &filter).await), "limit_out_of_range"),
+        (refused(list_jobs(&story.app, TENANT_A, &endless).await), "limit_out_of_range"),
+        (refused(reap(&story.operator, term, i32::MAX).await), "limit_out_of_range"),
+        (refused(promote_due(&story.operator, term, i32::MAX).await), "limit_out_of_range"),
+        (
+            refused(prune(&story.operator, term, i32::MAX, &PrunePosition::default()).await),
+            "limit_out_of_range",
+        ),
         (
             refused(
                 list_jobs(&story.app, TENANT_A, &JobFilter { budget_ms: 0, ..JobFilter::default() }).await,

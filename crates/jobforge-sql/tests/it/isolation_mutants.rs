@@ -111,18 +111,6 @@ const MAKE_BYPASSING_OWNER: &str = "
     grant usage, create on schema jobforge to jf_test_bypass;
     alter default privileges for role jf_test_bypass revoke execute on functions from public;";
 
-/// Policies whose loss no caller can notice, and why.
-const REDUNDANT: &[(&str, &str, &str)] = &[
-    ("fn_read", "jobforge.sweeps", "no function of jf_fn reads sweeps"),
-    ("tenant_reads", "jobforge.connector_configs", "nobody but the functions' owners may select from it"),
-    ("tenant_reads", "jobforge.connector_secrets", "nobody but the functions' owners may select from it"),
-    ("tenant_reads", "jobforge.idempotency_keys", "nobody but the functions' owners may select from it"),
-];
-
-fn is_redundant(policy: &str, table: &str) -> bool {
-    REDUNDANT.iter().any(|(name, of, _)| *name == policy && *of == table)
-}
-
 /// Drops each policy of these names in a database of its own. The groups are tried in this order, until one is red.
 async fn assert_each_is_missed(names: &[&str], first: &[&str]) {
     assert_part_is_missed(names, first, |_| true).await;
@@ -136,7 +124,7 @@ async fn assert_part_is_missed(names: &[&str], first: &[&str], of: impl Fn(&str)
     assert!(!policies.is_empty(), "there is no policy {names:?}");
     for row in policies {
         let (policy, table): (String, String) = (row.get(0), row.get(1));
-        if is_redundant(&policy, &table) || !of(&table) {
+        if !of(&table) {
             continue;
         }
         let site = Site::of(without(&policy, &table).await).await;
@@ -148,13 +136,9 @@ async fn assert_part_is_missed(names: &[&str], first: &[&str], of: impl Fn(&str)
 
 async fn without(policy: &str, table: &str) -> TestDb {
     let db = migrated().await;
-    drop_policy(&db, policy, table).await;
-    db
-}
-
-async fn drop_policy(db: &TestDb, policy: &str, table: &str) {
     let sql = format!("drop policy {policy} on {table}");
     db.connect_super().await.batch_execute(&sql).await.expect("drop a policy");
+    db
 }
 
 /// What the first red probe found. That the catalogue lacks a policy is not asked: somebody must miss it.
@@ -206,18 +190,6 @@ async fn bindings_and_readers_policies_are_missed() {
 #[tokio::test]
 async fn soundness_is_missed() {
     assert_each_is_missed(SOUND, &["soundness"]).await;
-}
-
-/// A policy that is called redundant must be: otherwise it belongs to those that are missed. All of them are dropped at
-/// once, since nobody misses any.
-#[tokio::test]
-async fn redundant_policies_are_not_missed() {
-    let db = migrated().await;
-    for (policy, table, _) in REDUNDANT {
-        drop_policy(&db, policy, table).await;
-    }
-    let found = first_red(&Site::of(db).await, &[]).await;
-    assert!(found.is_none(), "a policy is not redundant: {}", found.unwrap_or_default());
 }
 
 #[tokio::test]

@@ -15,15 +15,23 @@ fn put(text: &str, from: &str, to: &str) -> String {
     text.replace(from, to)
 }
 
-/// Runs the model against a mutant until it turns red, by some seeds, and returns what it said.
-async fn red(name: &str, mutant: impl AsyncFn() -> TestDb) -> String {
-    let mut lived = None;
+/// What a statement that took too long is told with: on a busy machine a sound one may.
+const TIMED_OUT: &str = "57014";
+
+/// Runs the model against a mutant until it turns red, by some seeds, and says what it is expected to say, one of these.
+/// A statement's timeout says nothing, unless the mutant is one that waits for ever.
+async fn red(name: &str, said: &[&str], mutant: impl AsyncFn() -> TestDb) {
+    let waits = said.contains(&TIMED_OUT);
+    let patience = if waits { "2s" } else { "20s" };
+    let mut lived = Vec::new();
     for seed in 1..=5 {
-        match drive(&mutant().await, seed, 1200, "2s").await {
-            Ok(counts) => lived = Some(counts),
+        match drive(&mutant().await, seed, 1200, patience).await {
+            Ok(counts) => lived.push(format!("{counts:?}")),
+            Err(divergence) if divergence.contains(TIMED_OUT) && !waits => lived.push(divergence),
             Err(divergence) => {
                 println!("{name}: {divergence}");
-                return divergence;
+                assert!(said.iter().any(|words| divergence.contains(words)), "{name}: {divergence}");
+                return;
             }
         }
     }
@@ -39,8 +47,7 @@ async fn a_completion_that_compares_no_fence_is_found() {
         })
         .await
     };
-    let told = red("fence not compared", mutant).await;
-    assert!(told.contains("complete"), "{told}");
+    red("fence not compared", &["is done, and should be stale"], mutant).await;
 }
 
 #[tokio::test]
@@ -52,19 +59,21 @@ async fn a_report_on_a_lapsed_lease_that_is_taken_is_found() {
         })
         .await
     };
-    red("lease expiry ignored", mutant).await;
+    red("lease expiry ignored", &["is done, and should be stale"], mutant).await;
 }
 
 #[tokio::test]
 async fn a_beat_that_forgets_what_it_lists_is_found() {
     let mutant = async || {
         mutated(|file, text| match file {
-            "30_heartbeat.sql" => put(&text, "if cardinality(p_job_ids) > 0 then", "if false then"),
+            "30_heartbeat.sql" => {
+                put(&text, "if cardinality(p_job_ids) > 0 then\n      insert", "if false then\n      insert")
+            }
             _ => text,
         })
         .await
     };
-    red("a beat's list not kept", mutant).await;
+    red("a beat's list not kept", &["are on no claim's list"], mutant).await;
 }
 
 #[tokio::test]
@@ -84,7 +93,7 @@ async fn an_attempt_counted_at_its_end_is_found() {
         })
         .await
     };
-    red("attempt counted at completion", mutant).await;
+    red("attempt counted at completion", &["claim numbered"], mutant).await;
 }
 
 #[tokio::test]
@@ -97,7 +106,7 @@ async fn the_transactions_time_in_place_of_the_clocks_is_found() {
         })
         .await
     };
-    red("now() for the clock", &by_transaction).await;
+    red("now() for the clock", &["is done, and should be stale"], &by_transaction).await;
 
     // And the race that is about nothing else: a lease that lapsed inside of a long transaction.
     let stage = Stage::on(by_transaction().await).await;
@@ -120,14 +129,12 @@ async fn a_dedupe_key_without_its_tenant_is_found() {
                 "jobs_dedupe on jobforge.jobs (tenant_id, dedupe_key)",
                 "jobs_dedupe on jobforge.jobs (dedupe_key)",
             ),
-            "12_enqueue_keyed.sql" => {
-                put(&text, "on conflict (tenant_id, dedupe_key)", "on conflict (dedupe_key)")
-            }
             _ => text,
         })
         .await
     };
-    red("dedupe without tenant", mutant).await;
+    // It tries again for ever: another tenant's job is in its way, and it may not see that job.
+    red("dedupe without tenant", &[TIMED_OUT], mutant).await;
 }
 
 #[tokio::test]
@@ -139,7 +146,7 @@ async fn a_settle_that_knows_no_last_attempt_is_found() {
         })
         .await
     };
-    red("max_attempts skipped", mutant).await;
+    red("max_attempts skipped", &["retryable made Some(\"queued\")"], mutant).await;
 }
 
 #[tokio::test]
@@ -175,8 +182,7 @@ async fn a_claim_that_charges_no_limit_is_found() {
         })
         .await
     };
-    let told = red("runs not noted", mutant).await;
-    assert!(told.contains("limit of") || told.contains("of a key"), "{told}");
+    red("runs not noted", &["under a limit of", "of a key"], mutant).await;
 }
 
 #[tokio::test]
@@ -188,6 +194,5 @@ async fn a_limit_that_knows_nothing_of_what_runs_already_is_found() {
         })
         .await
     };
-    let told = red("running jobs not adopted", mutant).await;
-    assert!(told.contains("limit of"), "{told}");
+    red("running jobs not adopted", &["under a limit of"], mutant).await;
 }

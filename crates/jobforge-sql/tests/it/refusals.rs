@@ -123,6 +123,7 @@ async fn a_beat_does_not_forget_jobs_that_it_does_not_list() {
             (format!("heartbeat({lease}, '{{null}}', {ids}, {fences}, {through})"), missing),
             (format!("heartbeat({lease}, {tenants}, '{{null}}', {fences}, {through})"), missing),
             (format!("heartbeat({lease}, {tenants}, {ids}, '{{null}}', {through})"), missing),
+            (format!("heartbeat({lease}, {tenants}, array[{ids}::uuid[]], {fences}, {through})"), missing),
         ],
     )
     .await;
@@ -157,6 +158,10 @@ async fn a_cursor_is_one_of_an_earlier_claim() {
         r#"{"owed":99999999999}"#.to_owned(),
         r#"{"owed":[]}"#.to_owned(),
         r#"{"marks":"x"}"#.to_owned(),
+        r#"{"marks":{}}"#.to_owned(),
+        r#"{"marks":{"a":1}}"#.to_owned(),
+        r#"{"marks":[{}]}"#.to_owned(),
+        format!(r#"{{"marks":[{{{mark},"priority":100}}]}}"#),
         r#"{"marks":7}"#.to_owned(),
         r#"{"marks":[7]}"#.to_owned(),
         r#"{"marks":["x"]}"#.to_owned(),
@@ -207,6 +212,8 @@ async fn each_bad_argument_has_its_reason() {
         (format!("append_log({one}, '{{loud}}', '{{x}}')"), "JF001 level_unknown"),
         (format!("claim_jobs(null, {lanes})"), "JF001 worker_missing"),
         (format!("claim_jobs('w1', {lanes}, p_quick => null)"), "JF001 quick_missing"),
+        ("claim_jobs('w1', '{{default}}', '{test.noop}')".to_owned(), "JF001 queues_out_of_range"),
+        ("claim_jobs('w1', '{default}', '{{test.noop}}')".to_owned(), "JF001 types_out_of_range"),
         ("look(null)".to_owned(), "JF001 worker_missing"),
         (format!("sleep_worker(null, {lanes})"), "JF001 worker_missing"),
         (format!("sleep_worker('w1', {lanes}, 0)"), "JF001 sleep_out_of_range"),
@@ -264,4 +271,112 @@ async fn a_missing_place_is_looked_up_and_each_job_gets_its_own_result() {
         let row = stage.admin.query_one(sql, &[&ids(&held)]).await.unwrap();
         assert_eq!(row.get::<_, Vec<String>>(0), ["0", "1", "2"], "{known:?}");
     }
+}
+
+#[tokio::test]
+async fn a_limit_is_within_its_bounds_and_of_its_type() {
+    let stage = Stage::set().await;
+    let term = stage.term;
+    let claim = |limit: &str| format!("claim_jobs('w1', '{{default}}', '{{test.noop}}', {limit})");
+    let list = |limit: &str| format!("list_jobs('{TENANT_A}', p_limit => {limit})");
+    let upkeep = |name: &str, limit: &str| format!("{name}({term}, {limit})");
+    // No function takes so many, whoever calls; quoted, it is no integer.
+    for (limit, verdict) in [
+        ("0", "JF001 limit_out_of_range"),
+        ("-1", "JF001 limit_out_of_range"),
+        ("2147483647", "JF001 limit_out_of_range"),
+        ("null", "JF001 limit_out_of_range"),
+        ("2147483648", "42883 "),
+        ("'2147483648'", "22003 "),
+    ] {
+        refused(&stage.worker, &[(claim(limit), verdict)]).await;
+        refused(&stage.app, &[(list(limit), verdict)]).await;
+        let duties = ["reap", "promote_due", "prune"].map(|name| (upkeep(name, limit), verdict));
+        refused(&stage.operator, &duties).await;
+    }
+    refused(&stage.worker, &[(list("1"), "42501 "), (upkeep("reap", "1"), "42501 ")]).await;
+    refused(&stage.app, &[(claim("1"), "42501 ")]).await;
+}
+
+#[tokio::test]
+async fn times_and_waits_are_within_their_bounds() {
+    let stage = Stage::set().await;
+    let waiting = stage.job().await;
+    let job = stage.claim(1).await.remove(0);
+    assert_eq!(job.id, waiting);
+    let waiting = stage.job().await;
+    let Held { lease_id, tenant_id, id, fence, .. } = &job;
+    let snooze =
+        |seconds: &str| format!("snooze_job('{lease_id}', '{tenant_id}', '{id}', {fence}, {seconds})");
+    let bad = ["-1", "'NaN'", "'Infinity'", "'-Infinity'", "31536001", "null"];
+    let cases = bad.map(|seconds| (snooze(seconds), "JF001 snooze_out_of_range"));
+    refused(&stage.worker, &cases).await;
+    let enqueue = |at: &str| format!("enqueue_job('{TENANT_A}', 'test.noop', p_run_at => {at})");
+    let reschedule = |at: &str| format!("reschedule_job('{TENANT_A}', '{waiting}', {at})");
+    let far = ["now() - interval '11 years'", "now() + interval '11 years'", "'infinity'", "'-infinity'"];
+    for at in far {
+        let cases = [enqueue(at), reschedule(at)].map(|call| (call, "JF001 run_at_out_of_range"));
+        refused(&stage.app, &cases).await;
+    }
+    // A past time means now.
+    for call in [enqueue("now() - interval '9 years'"), reschedule("now() - interval '9 years'")] {
+        let sql = format!("select run_at = jobforge.clock() from jobforge.{call}");
+        assert!(stage.app.query(&sql, &[]).await.unwrap()[0].get::<_, bool>(0), "{call}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_told_at_length_is_cut_and_the_rest_is_kept() {
+    let stage = Stage::set().await;
+    let job = stage.running().await;
+    let [lease, tenants, ids, fences] = written(&job);
+    let one = format!("{lease}, '{}', '{}', {}", job.tenant_id, job.id, job.fence);
+    // Lines, and how many of them: the last but one finds no room, and one tells that it is so.
+    let log = format!(
+        "select jobforge.append_log({one}, array_fill('info'::text, array[$1::integer]),
+           repeat('l', 4097) || array_fill('x'::text, array[$1 - 1]))"
+    );
+    let appended = async |lines: i32| -> i32 { stage.worker.query(&log, &[&lines]).await.unwrap()[0].get(0) };
+    assert_eq!((appended(9_999).await, appended(2).await, appended(2).await), (9_999, 1, 0));
+    let kept = "select count(*), max(length(message))::bigint,
+                  count(*) filter (where level = 'warn' and line_no = 10001) from jobforge.job_logs";
+    let row = stage.admin.query_one(kept, &[]).await.unwrap();
+    assert_eq!((row.get(0), row.get(1), row.get(2)), (10_001_i64, 4_096_i64, 1_i64));
+    // The beginning of an error, the ends of what a program wrote.
+    let fail = format!(
+        "select from jobforge.fail_jobs({lease}, {tenants}, {ids}, {fences}, '{{permanent}}', array['a' || repeat('e', 8192)],
+           p_stdout_tails => array[repeat('o', 65536) || 'z'], p_stderr_tails => array[repeat('o', 65536) || 'z'])"
+    );
+    stage.worker.query(&fail, &[]).await.unwrap();
+    let kept = "select j.error = 'a' || repeat('e', 8191) and a.error = j.error
+                  and a.stdout_tail = repeat('o', 65535) || 'z' and a.stderr_tail = a.stdout_tail
+                from jobforge.jobs j join jobforge.attempts a on a.job_id = j.id";
+    assert!(stage.admin.query_one(kept, &[]).await.unwrap().get::<_, bool>(0));
+}
+
+#[tokio::test]
+async fn a_key_of_255_characters_is_kept_and_a_longer_one_refused() {
+    let stage = Stage::set().await;
+    let keyed = |key: &str| format!("enqueue_job('{TENANT_A}', 'test.noop', p_idempotency_key => {key})");
+    let long = "JF001 idempotency_key_length";
+    refused(&stage.app, &[(keyed("repeat('é', 256)"), long), (keyed("''"), long)]).await;
+    assert_eq!(verdict(&stage.app, &keyed("repeat('é', 255)")).await, "accepted with 1 rows");
+}
+
+/// The server's own refusals, before any function runs.
+#[tokio::test]
+async fn a_text_with_nul_never_reaches_a_function() {
+    let stage = Stage::set().await;
+    let keyed = |key: &str| format!("enqueue_job('{TENANT_A}', 'test.noop', p_idempotency_key => {key})");
+    let paid = |payload: &str| format!("enqueue_job('{TENANT_A}', 'test.noop', {payload})");
+    refused(
+        &stage.app,
+        &[
+            (keyed(r"E'a\000b'"), "22021 "),
+            (keyed("chr(0)"), "54000 "),
+            (paid(r#"'{"a": "\u0000"}'"#), r"22P05 \u0000 cannot be converted to text."),
+            (paid(r#"'{"a": '"#), "22P02 The input string ended unexpectedly."),
+        ],
+    )
+    .await;
 }

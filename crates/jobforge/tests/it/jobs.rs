@@ -37,6 +37,21 @@ async fn a_job_is_enqueued_listed_shown_and_canceled() {
 }
 
 #[tokio::test]
+async fn a_limit_or_a_delay_out_of_bounds_is_told_and_a_past_time_means_now() {
+    let db = TestDb::new().await;
+    let cli = Cli::new(&db, APP);
+    cli.run(&["jobs", "list", "--limit", "0"]).refused("JF001");
+    cli.run(&["jobs", "list", "--limit", "2147483647"]).refused("JF001");
+    let beyond = cli.run(&["jobs", "list", "--limit", "2147483648"]);
+    assert!(beyond.code == 2 && beyond.stderr.contains("--limit"), "{beyond:?}");
+    cli.run(&["enqueue", "test.noop", "--delay", "100000h"]).refused("JF001");
+    cli.run(&["enqueue", "test.noop", "--delay=-100000h"]).refused("JF001");
+    let now = cli.run(&["enqueue", "test.noop", "--delay=-5s", "--json"]).json();
+    let due = cli.run(&["jobs", "show", id(&now), "--json"]).json();
+    assert_eq!(due["job"]["run_at"], due["job"]["created_at"], "{due}");
+}
+
+#[tokio::test]
 async fn a_waiting_job_is_explained_and_counted() {
     let db = TestDb::new().await;
     let (cli, operator) = (Cli::new(&db, APP), Cli::new(&db, OPERATOR));

@@ -208,6 +208,37 @@ async fn a_clients_id_that_jobforge_gave_a_job_is_refused_and_its_neighbours_go_
 }
 
 #[tokio::test]
+async fn an_id_of_a_job_that_is_not_committed_yet_is_waited_for_and_refused() {
+    let stage = Stage::set().await;
+    stage.app.begin().await;
+    let taken = stage.job().await;
+    let sql = "select id from jobforge.enqueue_job($1, 'test.noop', p_id => $2)";
+    let waiting = stage.an_app().await.spawn_blocked(sql, vec![Box::new(TENANT_A), Box::new(taken)]).await;
+    stage.app.commit().await;
+    let (_, refused) = waiting.finish().await;
+    assert_eq!(refusal(refused), "JF004 id_taken");
+}
+
+/// What an enqueue looks at stays locked until its application commits, and a partition's end must not wait for each of these.
+#[tokio::test]
+async fn an_enqueue_with_ids_locks_few_partitions_of_the_history() {
+    let stage = Stage::set().await;
+    let ids: Vec<_> =
+        stage.jobs(100).await.iter().map(|id| Some(Uuid::from_u128(id.as_u128() ^ 1))).collect();
+    stage.app.begin().await;
+    assert!(with_ids(&stage, &ids).await.iter().all(Result::is_ok));
+    let sql = format!(
+        "select count(*) from pg_locks l join pg_class c on c.oid = l.relation
+         where l.pid = {} and c.relname like 'job\\_history%'",
+        stage.app.pid()
+    );
+    let held = stage.count(&sql).await;
+    // The root and four classes; of each the partitions of three days, with their indexes, and what lies between classes.
+    assert!(held <= 32, "a batch of 100 locks {held} tables and indexes of the history");
+    stage.app.commit().await;
+}
+
+#[tokio::test]
 async fn a_dedupe_key_answers_with_the_living_twin_until_it_ends() {
     let stage = Stage::set().await;
     let app = stage.app.client();

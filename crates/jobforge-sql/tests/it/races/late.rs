@@ -110,20 +110,116 @@ async fn positions_of_many_tenants_are_not_told_to_who_works_for_one() {
     assert_eq!(recalled(&stage.worker, "{test.noop}").await, None, "narrowed for a while");
 }
 
-#[tokio::test]
-async fn among_more_tenants_than_a_turn_holds_a_late_job_is_found_by_the_first_sweeps_too() {
-    let stage = Stage::set().await;
+/// More tenants than a turn holds, behind the story's in the turn.
+async fn crowd(stage: &Stage) -> Vec<Uuid> {
     let others: Vec<Uuid> = (1..=200).map(|n| Uuid::from_u128((0x9000_u128 << 112) | n)).collect();
     for tenant in &others {
         stage.tenant(*tenant, "'busy'").await;
     }
-    let (late, mut cursor) = late_behind(&stage).await;
+    others
+}
+
+/// A late job that is committed, among a crowd that has work, with a cursor behind it whose turn is the crowd's.
+async fn late_in_a_crowd(stage: &Stage) -> (Uuid, Value) {
+    let others = crowd(stage).await;
+    let (late, mut cursor) = late_behind(stage).await;
     for tenant in &others {
         enqueue_many(stage.app.client(), *tenant, NOOP, 12).await.unwrap();
     }
     stage.other.commit().await;
-    // Four claims a second, and the turn goes round in a little less.
     cursor["turn"] = serde_json::json!(others[0]);
+    (late, cursor)
+}
+
+/// Whether the next claim sweeps though no second went by.
+async fn sweeps_on(stage: &Stage) -> bool {
+    stage.count("select count(*) from jobforge.sweeps where late or swept_at = '-infinity'").await > 0
+}
+
+/// A claim of 64, a second after the one before.
+async fn claim_a_turn(stage: &Stage, cursor: &Value) -> Vec<Uuid> {
+    stage.pass(1.0).await;
+    claim_from_turn(stage, cursor).await
+}
+
+async fn claim_from_turn(stage: &Stage, cursor: &Value) -> Vec<Uuid> {
+    let o = ClaimOptions { types: vec![NOOP], cursor: Some(cursor.clone()), ..ClaimOptions::default() };
+    ids(&claim_with(stage.worker.client(), "w1", 64, o).await.unwrap().jobs)
+}
+
+#[tokio::test]
+async fn a_late_job_that_somebody_holds_does_not_make_every_claim_sweep() {
+    let stage = Stage::set().await;
+    let (late, cursor) = late_in_a_crowd(&stage).await;
+    let holder = stage.db.session().await;
+    holder.begin().await;
+    holder.query("select from jobforge.jobs where id = $1 for update", &[&late]).await.unwrap();
+    assert!(!claim_a_turn(&stage, &cursor).await.contains(&late));
+    assert!(!sweeps_on(&stage).await, "claims sweep for a job that cannot be had");
+    holder.rollback().await;
+    assert!(!claim_a_turn(&stage, &cursor).await.contains(&late));
+    assert!(sweeps_on(&stage).await, "it can be had now");
+}
+
+#[tokio::test]
+async fn a_late_job_whose_type_has_no_room_does_not_make_every_claim_sweep() {
+    let stage = Stage::set().await;
+    let (late, cursor) = late_in_a_crowd(&stage).await;
+    let running = stage.count("select count(*) from jobforge.jobs where status = 'running'").await;
+    stage.definition(NOOP, &format!("p_max_in_flight => {}", running + 64)).await;
+    let taken = claim_a_turn(&stage, &cursor).await;
+    assert!(taken.len() == 64 && !taken.contains(&late));
+    assert!(!sweeps_on(&stage).await, "claims sweep for a job that may not start");
+}
+
+#[tokio::test]
+async fn a_late_job_that_stays_makes_four_claims_a_second_sweep_and_not_all() {
+    let stage = Stage::set().await;
+    let (_, cursor) = late_in_a_crowd(&stage).await;
+    claim_a_turn(&stage, &cursor).await;
+    let swept = "select extract(epoch from swept_at)::float8 from jobforge.sweeps";
+    let mut sweeps = Vec::new();
+    for _ in 0..20 {
+        stage.pass(0.1).await;
+        claim_from_turn(&stage, &cursor).await;
+        let at: f64 = stage.admin.query_one(swept, &[]).await.unwrap().get(0);
+        sweeps.push((at - stage.now().await).abs() < 1e-6);
+    }
+    assert!(sweeps[..9].iter().all(|swept| *swept), "for a second each claim sweeps: {sweeps:?}");
+    let later = sweeps[10..].iter().filter(|swept| **swept).count();
+    assert!((3..=4).contains(&later), "{later} of ten claims in a second sweep: {sweeps:?}");
+}
+
+#[tokio::test]
+async fn a_sweep_of_who_knows_no_position_of_a_late_jobs_tenant_leaves_the_job_to_the_next() {
+    let stage = Stage::set().await;
+    let others = crowd(&stage).await;
+    let job = stage.running().await;
+    let mut cursor = Value::Null;
+    for _ in 0..12 {
+        stage.pass(1.0).await;
+        cursor = cursor_now(&stage).await;
+        claim_from(&stage, &cursor).await;
+    }
+    for tenant in &others {
+        enqueue_many(stage.app.client(), *tenant, NOOP, 1).await.unwrap();
+    }
+    release(stage.worker.client(), &job).await.unwrap();
+    // Another worker sweeps, whose positions and turn are others', and is gone.
+    let mut of_others = cursor.clone();
+    of_others["turn"] = serde_json::json!(others[0]);
+    of_others["marks"][0]["tenant_id"] = serde_json::json!(others[0]);
+    let o = ClaimOptions { types: vec![NOOP], cursor: Some(of_others), ..ClaimOptions::default() };
+    let taken = claim_with(stage.rival.client(), "w2", 64, o).await.unwrap().jobs;
+    assert!(taken.len() == 64 && !ids(&taken).contains(&job.id));
+    assert!(claim_a_turn(&stage, &cursor).await.contains(&job.id));
+}
+
+#[tokio::test]
+async fn among_more_tenants_than_a_turn_holds_a_late_job_is_found_by_the_first_sweeps_too() {
+    let stage = Stage::set().await;
+    let (late, mut cursor) = late_in_a_crowd(&stage).await;
+    // Four claims a second, and the turn goes round in a little less.
     let mut found = None;
     for claim in 0..32 {
         if claim % 4 == 0 {
