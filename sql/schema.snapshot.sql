@@ -409,7 +409,6 @@ alter table jobforge.connector_configs add constraint connector_configs_settings
 alter table jobforge.connector_configs enable, force row level security;
 create policy login_bound on jobforge.connector_configs as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
 create policy sys_all on jobforge.connector_configs for all to jf_sys using (true) with check (true);
-create policy tenant_reads on jobforge.connector_configs for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 create policy tenant_rows on jobforge.connector_configs for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 grant delete, insert, select, update on table jobforge.connector_configs to jf_fn;
 grant delete, insert, select, update on table jobforge.connector_configs to jf_sys;
@@ -432,7 +431,6 @@ alter table jobforge.connector_secrets add constraint connector_secrets_sealed_s
 alter table jobforge.connector_secrets enable, force row level security;
 create policy login_bound on jobforge.connector_secrets as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
 create policy sys_all on jobforge.connector_secrets for all to jf_sys using (true) with check (true);
-create policy tenant_reads on jobforge.connector_secrets for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 create policy tenant_rows on jobforge.connector_secrets for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 grant delete, insert, select, update on table jobforge.connector_secrets to jf_fn;
 grant delete, insert, select, update on table jobforge.connector_secrets to jf_sys;
@@ -573,7 +571,6 @@ create index idempotency_keys_age ON jobforge.idempotency_keys USING btree (crea
 alter table jobforge.idempotency_keys enable, force row level security;
 create policy login_bound on jobforge.idempotency_keys as restrictive for all to jf_fn, jf_operator, jf_tenant using (( SELECT (EXISTS ( SELECT FROM jobforge.logins l WHERE ((l.role_name = (SESSION_USER)::text) AND ((l.tenant_id IS NULL) OR (l.tenant_id = (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid))))) AS "exists"));
 create policy sys_all on jobforge.idempotency_keys for all to jf_sys using (true) with check (true);
-create policy tenant_reads on jobforge.idempotency_keys for select to jf_operator, jf_tenant using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 create policy tenant_rows on jobforge.idempotency_keys for all to jf_fn using ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif"))) with check ((tenant_id = ( SELECT (NULLIF(current_setting('app.tenant_id'::text, true), ''::text))::uuid AS "nullif")));
 grant delete, insert, select, update on table jobforge.idempotency_keys to jf_fn;
 grant delete, insert, select, update on table jobforge.idempotency_keys to jf_sys;
@@ -1064,13 +1061,14 @@ alter table jobforge.sweeps add column low timestamp with time zone not null;
 alter table jobforge.sweeps add column mark_at timestamp with time zone not null;
 alter table jobforge.sweeps add column mark_xid xid8 not null;
 alter table jobforge.sweeps add column marks jsonb;
+alter table jobforge.sweeps add column low_before timestamp with time zone;
+alter table jobforge.sweeps add column late boolean default false not null;
+alter table jobforge.sweeps add column late_since timestamp with time zone;
 alter table jobforge.sweeps add constraint sweeps_marks_are_an_array CHECK ((jsonb_typeof(marks) = 'array'::text));
 alter table jobforge.sweeps add constraint sweeps_pk PRIMARY KEY (queue, lanes);
 alter table jobforge.sweeps enable, force row level security;
-create policy fn_read on jobforge.sweeps for select to jf_fn using (true);
 create policy sys_all on jobforge.sweeps for all to jf_sys using (true) with check (true);
 grant delete, insert, select, update on table jobforge.sweeps to jf_sys;
-grant select on table jobforge.sweeps to jf_fn;
 
 create table jobforge.tenant_stats with (fillfactor=70);
 alter table jobforge.tenant_stats owner to jf_owner;
@@ -1186,7 +1184,7 @@ create function jobforge.apart_ahead(p_tenant_id uuid, p_job_id uuid, p_most int
 alter function jobforge.apart_ahead(uuid, uuid, integer) owner to jf_sys;
 grant execute on function jobforge.apart_ahead(uuid, uuid, integer) to jf_fn;
 
-create function jobforge.append_log(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_levels text[], p_messages text[]) returns integer language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.append_log(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_levels text[], p_messages text[]) returns integer language plpgsql volatile security definer set enable_seqscan=off set jit=off set lock_timeout=100ms set search_path=pg_catalog, pg_temp;
 alter function jobforge.append_log(uuid, uuid, uuid, integer, text[], text[]) owner to jf_sys;
 grant execute on function jobforge.append_log(uuid, uuid, uuid, integer, text[], text[]) to jf_worker;
 
@@ -1515,7 +1513,7 @@ alter function jobforge.hold_lease(uuid, uuid, text, integer, integer, timestamp
 create function jobforge.hold_own_job(p_tenant_id uuid, p_job_id uuid, p_operation text) returns jobforge.jobs language plpgsql volatile;
 alter function jobforge.hold_own_job(uuid, uuid, text) owner to jf_fn;
 
-create function jobforge.hold_result(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_ref text, p_bytes bigint) returns void language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.hold_result(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_ref text, p_bytes bigint) returns void language plpgsql volatile security definer set enable_seqscan=off set jit=off set lock_timeout=100ms set search_path=pg_catalog, pg_temp;
 alter function jobforge.hold_result(uuid, uuid, uuid, integer, text, bigint) owner to jf_sys;
 grant execute on function jobforge.hold_result(uuid, uuid, uuid, integer, text, bigint) to jf_worker;
 
@@ -1549,9 +1547,6 @@ alter function jobforge.is_plain(jsonb) owner to jf_sys;
 
 create function jobforge.is_pointer(p_value jsonb) returns boolean language sql immutable;
 alter function jobforge.is_pointer(jsonb) owner to jf_fn;
-
-create function jobforge.is_taken(p_tenant_id uuid, p_job_id uuid, p_now timestamp with time zone) returns boolean language sql volatile;
-alter function jobforge.is_taken(uuid, uuid, timestamp with time zone) owner to jf_fn;
 
 create function jobforge.job_secrets(p_tenant_id uuid, p_job_id uuid) returns text[] language plpgsql stable;
 alter function jobforge.job_secrets(uuid, uuid) owner to jf_sys;
@@ -1891,7 +1886,7 @@ grant execute on function jobforge.read_cursor(text) to jf_sys;
 create function jobforge.read_filter(p_kind text, p_filter jsonb) returns jobforge.job_filter language plpgsql stable;
 alter function jobforge.read_filter(text, jsonb) owner to jf_fn;
 
-create function jobforge.read_marks(p_marks jsonb) returns jobforge.claim_mark[] language plpgsql immutable;
+create function jobforge.read_marks(p_marks jsonb) returns jobforge.claim_mark[] language plpgsql stable;
 alter function jobforge.read_marks(jsonb) owner to jf_sys;
 
 create function jobforge.read_series(p_tenant_id uuid, p_metric text DEFAULT NULL::text, p_from timestamp with time zone DEFAULT NULL::timestamp with time zone, p_to timestamp with time zone DEFAULT NULL::timestamp with time zone, p_points integer DEFAULT 120) returns TABLE(metric text, at timestamp with time zone, value double precision) language plpgsql stable security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
@@ -1981,15 +1976,19 @@ create function jobforge.release_artifact(p_tenant_id uuid, p_ref text, p_now ti
 alter function jobforge.release_artifact(uuid, text, timestamp with time zone) owner to jf_sys;
 grant execute on function jobforge.release_artifact(uuid, text, timestamp with time zone) to jf_fn;
 
-create function jobforge.release_jobs(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[]) returns TABLE(at integer, verdict text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+create function jobforge.release_jobs(p_lease_id uuid, p_tenant_ids uuid[] DEFAULT NULL::uuid[], p_job_ids uuid[] DEFAULT NULL::uuid[], p_fences integer[] DEFAULT NULL::integer[]) returns TABLE(at integer, verdict text) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set lock_timeout=100ms set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) owner to jf_sys;
 grant execute on function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) to jf_worker;
 
-create function jobforge.report_exit(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_pid integer, p_exit_code integer DEFAULT NULL::integer, p_signal integer DEFAULT NULL::integer, p_stdout_tail text DEFAULT NULL::text, p_stderr_tail text DEFAULT NULL::text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.release_others(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[]) returns integer language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set lock_timeout=100ms set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.release_others(uuid, uuid[], uuid[], integer[]) owner to jf_sys;
+grant execute on function jobforge.release_others(uuid, uuid[], uuid[], integer[]) to jf_worker;
+
+create function jobforge.report_exit(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_pid integer, p_exit_code integer DEFAULT NULL::integer, p_signal integer DEFAULT NULL::integer, p_stdout_tail text DEFAULT NULL::text, p_stderr_tail text DEFAULT NULL::text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set lock_timeout=100ms set search_path=pg_catalog, pg_temp;
 alter function jobforge.report_exit(uuid, uuid, uuid, integer, integer, integer, integer, text, text) owner to jf_sys;
 grant execute on function jobforge.report_exit(uuid, uuid, uuid, integer, integer, integer, integer, text, text) to jf_worker;
 
-create function jobforge.report_progress(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_percent real, p_message text DEFAULT ''::text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.report_progress(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_percent real, p_message text DEFAULT ''::text) returns boolean language plpgsql volatile security definer set enable_seqscan=off set jit=off set lock_timeout=100ms set search_path=pg_catalog, pg_temp;
 alter function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) owner to jf_sys;
 grant execute on function jobforge.report_progress(uuid, uuid, uuid, integer, real, text) to jf_worker;
 
@@ -2151,7 +2150,7 @@ create function jobforge.sleep_worker(p_worker_id text, p_queues text[], p_types
 alter function jobforge.sleep_worker(text, text[], text[], integer) owner to jf_sys;
 grant execute on function jobforge.sleep_worker(text, text[], text[], integer) to jf_worker;
 
-create function jobforge.snooze_job(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_seconds double precision) returns timestamp with time zone language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
+create function jobforge.snooze_job(p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_seconds double precision) returns timestamp with time zone language plpgsql volatile security definer set enable_seqscan=off set jit=off set lock_timeout=100ms set search_path=pg_catalog, pg_temp;
 alter function jobforge.snooze_job(uuid, uuid, uuid, integer, double precision) owner to jf_sys;
 grant execute on function jobforge.snooze_job(uuid, uuid, uuid, integer, double precision) to jf_worker;
 
@@ -2200,6 +2199,9 @@ alter function jobforge.take_one(jobforge.leases, tid, text[], text[], timestamp
 
 create function jobforge.take_turns(p_gate jobforge.claim_gate, p_bound uuid, p_turn jobforge.claim_turn, p_limit integer, p_marks jobforge.claim_mark[], p_now timestamp with time zone) returns jobforge.claim_turn language plpgsql volatile;
 alter function jobforge.take_turns(jobforge.claim_gate, uuid, jobforge.claim_turn, integer, jobforge.claim_mark[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.taken_ids(p_tenant_id uuid, p_ids uuid[], p_now timestamp with time zone) returns uuid[] language plpgsql volatile set plan_cache_mode=force_custom_plan;
+alter function jobforge.taken_ids(uuid, uuid[], timestamp with time zone) owner to jf_fn;
 
 create function jobforge.tell_bulk(p_operation jobforge.bulk_operations) returns jobforge.bulk_operation language sql stable;
 alter function jobforge.tell_bulk(jobforge.bulk_operations) owner to jf_fn;

@@ -54,7 +54,7 @@ begin
   select p_tenant_id, p_job_id, p_fence, v_last + u.o, v_now, u.level,
     left(jobforge.redact_text(coalesce(u.message, ''), v_secrets), 4096)
   from unnest(p_levels, p_messages) with ordinality as u(level, message, o) where u.o <= v_room;
-  if v_room > 0 and v_room < cardinality(p_messages) then
+  if v_room >= 0 and v_room < cardinality(p_messages) then
     insert into jobforge.job_logs (tenant_id, job_id, number, line_no, at, level, message)
     values (p_tenant_id, p_job_id, p_fence, 10001, v_now, 'warn', 'the log of this attempt is full: later lines are dropped');
   end if;

@@ -342,6 +342,11 @@ async fn what_is_told_at_length_is_cut_and_the_rest_is_kept() {
                   count(*) filter (where level = 'warn' and line_no = 10001) from jobforge.job_logs";
     let row = stage.admin.query_one(kept, &[]).await.unwrap();
     assert_eq!((row.get(0), row.get(1), row.get(2)), (10_001_i64, 4_096_i64, 1_i64));
+    // A log that is full to the line tells of the first that finds no room, too.
+    stage.meddle("delete from jobforge.job_logs where line_no > 10000", &[]).await;
+    assert_eq!((appended(1).await, appended(1).await), (0, 0));
+    let row = stage.admin.query_one(kept, &[]).await.unwrap();
+    assert_eq!((row.get(0), row.get(2)), (10_001_i64, 1_i64));
     // The beginning of an error, the ends of what a program wrote.
     let fail = format!(
         "select from jobforge.fail_jobs({lease}, {tenants}, {ids}, {fences}, '{{permanent}}', array['a' || repeat('e', 8192)],
