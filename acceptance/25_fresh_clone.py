@@ -1,7 +1,7 @@
 """A fresh clone in an ordinary user's hands: `make run` builds, runs demo jobs within a minute of the build, and keeps its data.
 
-    ACCEPTANCE_TARGET=target     dependencies that are built there need not be compiled again (a copy of them is used)
-    ACCEPTANCE_MAKE_TEST=1       also `make test`, twice as the ordinary user, and where root plays the story twice as root
+    ACCEPTANCE_TARGET=/var/tmp/clone   what is fetched and compiled is kept there, and the story's next time spares the dependencies
+    ACCEPTANCE_MAKE_TEST=1             also `make test`, twice as the ordinary user, and where root plays the story twice as root
 
 Root makes a user for the story and removes it at the end; anybody else is that user. The user has no toolchain, and root's may lie in
 a directory that is closed to others: then it is mounted where the user reaches it, for the story's own processes alone.
@@ -32,11 +32,11 @@ def fresh_clone(world):
     head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=clone, capture_output=True, text=True, check=True)
     figure("a clone of", head.stdout.strip())
     (world.dir / "data").symlink_to(clone / ".jobforge")  # where the world looks for what `dev` started
-    warm(clone)
-    user = Ordinary(world)
+    kept = os.environ.get("ACCEPTANCE_TARGET")
+    user = Ordinary(world, Path(kept).resolve() if kept else None)
     try:
         figure("played by", user.name)
-        user.owns(clone)
+        user.takes(clone)
         first = run_and_look(world, user, clone, "first", stopped_alone)
         run_and_look(world, user, clone, "second", stopped_as_by_a_terminal, kept=first)
         if os.environ.get("ACCEPTANCE_MAKE_TEST") == "1":
@@ -85,13 +85,13 @@ def built_at(world, process, name):
 
 def stopped_alone(process, family):
     """To JobForge alone, whose exit code then is that of make."""
-    jobforge = [pid for pid in family if os.readlink(f"/proc/{pid}/exe").endswith("target/release/jobforge")] if Path("/proc").exists() else []
-    own = [pid for pid in jobforge if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1:2] == [b"dev"]]
+    told = {pid: subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True).stdout for pid in family}
+    own = [pid for pid, args in told.items() if args.strip() == "target/release/jobforge dev"]
     if len(own) != 1:
         raise Failed(f"{len(own)} processes are `jobforge dev`")
     os.kill(own[0], signal.SIGINT)
     code = process.wait(timeout=60)
-    check("exit code after an interrupt of `jobforge dev`, through make", code == 0, code)
+    check("exit code after a Ctrl-C that only `jobforge dev` hears, by make", code == 0, code)
 
 
 def stopped_as_by_a_terminal(process, _):
@@ -101,56 +101,50 @@ def stopped_as_by_a_terminal(process, _):
     figure("make's own end after a Ctrl-C", process.wait(timeout=60))
 
 
-def warm(clone):
-    """The dependencies that somebody built before, as the clone's own."""
-    given = os.environ.get("ACCEPTANCE_TARGET")
-    if not given:
-        print("  everything is compiled, which takes its time: ACCEPTANCE_TARGET=target spares the dependencies", flush=True)
-        return
-    source = (ROOT / given).resolve()
-    for profile in ("release", "debug"):
-        for part in ("deps", "build", ".fingerprint"):
-            if (source / profile / part).exists():
-                (clone / "target" / profile).mkdir(parents=True, exist_ok=True)
-                # With their times, by which cargo knows that they are up to date.
-                subprocess.run(["cp", "-a", source / profile / part, clone / "target" / profile], check=True)
-    figure("dependencies from", source)
-
-
 class Ordinary:
     """Somebody without rights, with a home of its own: made for this story where root plays it, else whoever does."""
 
-    def __init__(self, world):
+    def __init__(self, world, kept):
         self.world, self.made, self.before = world, os.geteuid() == 0, []
-        self.home = world.dir / "home"
+        self.home, self.kept = world.dir / "home", kept
         self.home.mkdir()
         self.settings = {"JOBFORGE_PG_BIN": ""}  # `make run` looks for Postgres by itself
         if not self.made:
             self.name = pwd.getpwuid(os.geteuid()).pw_name
             return
+        toolchain = self.toolchain()
         self.name = f"jobforge-{os.getpid()}"
         subprocess.run(["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", self.home, "--shell", "/bin/sh",
                         self.name], check=True)
-        self.before = [*self.toolchain(), "setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups"]
-        self.owns(self.home)
+        self.settings |= {"USER": self.name, "LOGNAME": self.name}
+        self.before = [*toolchain, "setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups"]
 
     def toolchain(self):
         """Root's own, without rustup, whose links lead back to root's home. What a command is put behind to see it."""
         sysroot = subprocess.run(["rustc", "--print", "sysroot"], cwd=ROOT, capture_output=True, text=True, check=True)
-        sysroot, place, cargo = Path(sysroot.stdout.strip()).resolve(), self.world.dir / "toolchain", self.home / ".cargo"
+        sysroot, place = Path(sysroot.stdout.strip()).resolve(), self.world.dir / "toolchain"
         place.mkdir()
+        # Cargo knows a dependency by where its source lies: what was compiled counts only beside the same source.
+        cargo = (self.kept or self.home) / "cargo"
         own = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo")) / "registry"
         for part in ("index", "cache"):  # what is there already is not fetched again
-            if (own / part).exists():
+            if (own / part).exists() and not (cargo / "registry" / part).exists():
                 shutil.copytree(own / part, cargo / "registry" / part)
         path = [place / "bin", cargo / "bin", "/usr/local/bin", "/usr/bin", "/bin"]
-        self.settings |= {"HOME": str(self.home), "CARGO_HOME": str(cargo), "USER": self.name, "LOGNAME": self.name,
-                          "PATH": ":".join(map(str, path))}
+        self.settings |= {"HOME": str(self.home), "CARGO_HOME": str(cargo), "PATH": ":".join(map(str, path))}
         return ["unshare", "--mount", "sh", "-c", MOUNT, "sh", sysroot, place]
 
-    def owns(self, directory):
-        if self.made:
-            subprocess.run(["chown", "-R", f"{self.name}:", directory], check=True)
+    def takes(self, clone):
+        """The clone is the user's from here on, and what was kept for it."""
+        if self.kept:
+            for part, place in (("target", clone / "target"), ("bench", clone / "bench/target")):
+                (self.kept / part).mkdir(parents=True, exist_ok=True)
+                place.symlink_to(self.kept / part)
+        else:
+            print("  everything is compiled, which takes its time: see ACCEPTANCE_TARGET in the story's head", flush=True)
+        for directory in (clone, self.home, self.kept) if self.made else ():
+            if directory:
+                subprocess.run(["chown", "-R", f"{self.name}:", directory], check=True)
 
     def spawn(self, name, directory, *command):
         """A process of the user's, in a session without a terminal and without anything of the caller's toolchain."""
