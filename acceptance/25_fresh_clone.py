@@ -7,6 +7,7 @@ Root makes a user for the story and removes it at the end; anybody else is that 
 a directory that is closed to others: then it is mounted where the user reaches it, for the story's own processes alone.
 """
 
+import contextlib
 import os
 import pwd
 import re
@@ -72,6 +73,7 @@ def run_and_look(world, user, clone, name, stop, kept=0):
     stop(process, family)
     left = [pid for pid in family if alive(pid)]
     check(f"left of {len(family)} processes", not left, len(left))
+    check("it ended in order", "stopped; the data stays in .jobforge" in world.log(name))
     check("dev.json is withdrawn", not (clone / ".jobforge/dev.json").exists())
     return jobs
 
@@ -95,10 +97,9 @@ def stopped_alone(process, family):
 
 
 def stopped_as_by_a_terminal(process, _):
-    """To the whole group. GNU make then ends itself by the signal once its command is over, with whatever code that ended;
-    it complains of the command only where that did not end well."""
+    """To the whole group. GNU make then ends itself by the same signal, whatever the code of its command."""
     os.killpg(process.pid, signal.SIGINT)
-    figure("make's own end after a Ctrl-C", process.wait(timeout=60))
+    figure("make's own end after a Ctrl-C, which it hears, too", process.wait(timeout=60))
 
 
 class Ordinary:
@@ -155,8 +156,11 @@ class Ordinary:
     def leave(self):
         for process in self.world.processes:
             end(process)
+            # What make would not wait for any more.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         if self.made:
-            subprocess.run(["userdel", self.name], check=True)
+            subprocess.run(["userdel", "--force", self.name], check=True)
 
 
 def make_tests(world, user, clone):
@@ -174,7 +178,7 @@ def make_tests(world, user, clone):
 def make_test(world, process, name, who):
     began = time.monotonic()
     code = process.wait(timeout=3 * AN_HOUR)
-    counts = re.findall(r"Summary \[[^\]]*\] *(?:\x1b\[[0-9;]*m)*(\d+)[^\n]*", world.log(name))
+    counts = re.findall(r"^ *Summary \[[^\]]*\] *(\d+) tests? run", world.log(name), re.M)
     check(f"`make test` by {who}: exit code", code == 0, code)
     figure("    tests of the workspace and of the bench, seconds", f"{', '.join(counts)}; {time.monotonic() - began:.0f}")
 
