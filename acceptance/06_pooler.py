@@ -16,7 +16,7 @@ ROUNDS = 1250
 # One round of a tenant: each line is a request of its own, and each begin to its end holds the one connection.
 ROUND = """
 begin; select set_config('app.tenant_id', '{mine}', true) is null;
-select 'made', count(*) from jobforge.enqueue_job('{mine}', 'demo.echo', '{{"of": "{mine}"}}', p_queue => 'parked');
+select 'made', pg_backend_pid() from jobforge.enqueue_job('{mine}', 'demo.echo', '{{"of": "{mine}"}}', p_queue => 'parked');
 select 'seen', count(*) filter (where tenant_id = '{mine}'), count(*) filter (where tenant_id <> '{mine}') from jobforge.jobs;
 commit;
 select 'unset', count(*), 0 from jobforge.jobs;
@@ -41,9 +41,9 @@ def pooler(world):
         told = list(pair.map(lambda who: interleave(world, app, *who), ((TENANT, OTHER), (OTHER, TENANT))))
     took = time.monotonic() - began
     figure("requests of two tenants over one connection, seconds", f"{sum(one.requests for one in told)}, {took:.1f}")
-    sessions = world.value(world.superuser(), f"select count(*) from pg_stat_activity where usename = '{APP}' and "
-                           "application_name = 'psql'")
-    figure("server connections they shared", sessions)
+    sessions = set().union(*(one.sessions for one in told))
+    check("server connections they shared, a pool of 1", len(sessions) == 1, len(sessions))
+    check("rounds in which each of them was on it", {one.made for one in told} == {ROUNDS}, ROUNDS)
     check("foreign rows seen", sum(one.foreign for one in told) == 0, sum(one.foreign for one in told))
     check("rows seen without a tenant", sum(one.unset for one in told) == 0, sum(one.unset for one in told))
     check("each saw its own rows grow to", {one.own for one in told} == {ROUNDS}, ROUNDS)
@@ -63,6 +63,8 @@ class Told:
         self.requests, self.provoked = requests, provoked
         lines = [line.split("\t") for line in output.splitlines()]
         seen = [line for line in lines if line[0] == "seen"]
+        made = [line[1] for line in lines if line[0] == "made"]
+        self.made, self.sessions = len(made), set(made)
         self.own = int(seen[-1][1]) if len(seen) == ROUNDS else -1
         self.foreign = sum(int(line[2]) for line in seen)
         self.unset = sum(int(line[1]) for line in lines if line[0] == "unset")

@@ -70,6 +70,10 @@ pub struct Cli {
     #[arg(long)]
     pub plots: Option<PathBuf>,
 
+    /// Exit with 1 where a bound is SHORT, or where none could be judged; at full sizes only
+    #[arg(long, conflicts_with = "quick")]
+    pub judge: bool,
+
     /// Where the samples go [default: a file named after the time, in bench/results]
     #[arg(long)]
     pub json: Option<PathBuf>,
@@ -110,6 +114,20 @@ impl Cli {
                 scenarios: self.scenarios.clone(),
             },
         }
+    }
+}
+
+impl Plan {
+    /// The sizes below those that the bounds are meant for.
+    pub fn shrunk(&self) -> Vec<&'static str> {
+        let (growth, full) = (&self.growth, FULL.growth);
+        let sizes = [
+            (self.jobs < FULL.jobs as usize, "--jobs"),
+            (growth.scale < full.scale, "--scale"),
+            (growth.held_seconds < full.held_seconds, "--held-seconds"),
+            (growth.idle_seconds < full.idle_seconds, "--idle-seconds"),
+        ];
+        sizes.into_iter().filter(|(smaller, _)| *smaller).map(|(_, name)| name).collect()
     }
 }
 
@@ -184,6 +202,15 @@ mod tests {
         assert_eq!(Scenario::wanted(&plan("--only W6,W7,W8")).len(), 12);
         let chosen = plan("--only W6,W7 --scenarios weights,idle");
         assert_eq!(Scenario::wanted(&chosen), vec![Scenario::Weights]);
+    }
+
+    #[test]
+    fn sizes_below_the_full_ones_are_told() {
+        assert_eq!(plan("--judge --runs 1 --only W3").shrunk(), Vec::<&str>::new());
+        assert_eq!(plan("--jobs 200000 --scale 2").shrunk(), Vec::<&str>::new());
+        let small = plan("--jobs 99999 --scale 0.5 --held-seconds 60 --idle-seconds 59").shrunk();
+        assert_eq!(small, ["--jobs", "--scale", "--held-seconds", "--idle-seconds"]);
+        assert!(Cli::try_parse_from(["jobforge-bench", "--judge", "--quick"]).is_err());
     }
 
     #[test]

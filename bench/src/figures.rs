@@ -59,6 +59,12 @@ impl Figures {
         spread(&ratios(self.samples(payload, metric, subject), self.samples(payload, metric, other)))
     }
 
+    /// A contender's figure over another one of its own, taken inside each run.
+    pub fn own_ratio(&self, payload: Size, pair: (&Metric, &Metric), contender: &str) -> Option<Spread> {
+        let (metric, other) = pair;
+        spread(&ratios(self.samples(payload, metric, contender), self.samples(payload, other, contender)))
+    }
+
     fn samples(&self, payload: Size, metric: &Metric, contender: &str) -> &[f64] {
         self.series
             .iter()

@@ -8,6 +8,7 @@ mod cost;
 mod figures;
 mod growth;
 mod http;
+mod judgement;
 mod metric;
 mod payload;
 mod pickup;
@@ -21,6 +22,7 @@ mod tournament;
 mod workloads;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 use clap::Parser;
@@ -35,7 +37,7 @@ use crate::report::{ContenderSettings, Report};
 use crate::server::Server;
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> Result<ExitCode> {
     let cli = Cli::parse();
     // Returning, not exiting, on Ctrl-C lets the private Postgres be stopped and its files removed.
     tokio::select! {
@@ -44,8 +46,14 @@ async fn main() -> Result<()> {
     }
 }
 
-async fn bench(cli: &Cli) -> Result<()> {
+async fn bench(cli: &Cli) -> Result<ExitCode> {
     let plan = cli.plan();
+    let shrunk = plan.shrunk();
+    ensure!(
+        !cli.judge || shrunk.is_empty(),
+        "--judge: the bounds are those of full sizes, and these are smaller: {}",
+        shrunk.join(", ")
+    );
     let mut contenders = chosen(cli)?;
     let started_at = Timestamp::now();
     let path = cli.json.clone().unwrap_or_else(|| default_path(started_at));
@@ -71,7 +79,12 @@ async fn bench(cli: &Cli) -> Result<()> {
         growth::write_plots(directory, &report)?;
     }
     eprintln!("samples: {}", path.display());
-    Ok(())
+    if !cli.judge {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (told, code) = report.verdict();
+    println!("{told}");
+    Ok(code)
 }
 
 /// The server asked for, or one of our own, which lives as long as the first value.

@@ -11,7 +11,8 @@ use crate::cli::Plan;
 use crate::contenders::Contender;
 use crate::figures::Figures;
 use crate::growth::Findings;
-use crate::metric::{Against, Limit, Metric};
+use crate::judgement::Judged;
+use crate::metric::Metric;
 use crate::payload::Size;
 use crate::server;
 use crate::statistics::Spread;
@@ -88,32 +89,12 @@ impl Report {
         let ratios = names.skip(1).map(|other| self.figures.ratio(payload, metric, (self.subject(), other)));
         let mut row = vec![Cell::new(format!("{:?} {}, {}", metric.workload, metric.name, metric.unit))];
         row.extend(figures.chain(ratios).map(|spread| Cell::new(show(spread))));
-        row.push(Cell::new(self.bounds(payload, metric)));
+        let bounds: Vec<String> = self.judged(payload, metric).iter().map(Judged::to_string).collect();
+        row.push(Cell::new(bounds.join("\n")));
         row
     }
 
-    /// The bounds that can be judged: those of the subject against contenders that took part.
-    fn bounds(&self, payload: Size, metric: &Metric) -> String {
-        let judge = |against: Against| match against {
-            Against::Nothing => self.figures.figure(payload, metric, self.subject()),
-            Against::Contender(other) => self.figures.ratio(payload, metric, (self.subject(), other)),
-        };
-        let judged = metric.bounds.iter().filter_map(|bound| {
-            let verdict = if bound.limit.holds(judge(bound.against)?.median) { "holds" } else { "SHORT" };
-            let (sign, limit) = match bound.limit {
-                Limit::AtLeast(limit) => ("≥", limit),
-                Limit::AtMost(limit) => ("≤", limit),
-            };
-            Some(match bound.against {
-                Against::Nothing => format!("{sign} {limit}: {verdict}"),
-                Against::Contender(other) => format!("{sign} {limit} {other}: {verdict}"),
-            })
-        });
-        // Bounds are promises of the product; a peer that stands in as subject has made none.
-        if self.subject() == "jobforge" { judged.collect::<Vec<_>>().join("\n") } else { String::new() }
-    }
-
-    fn subject(&self) -> &'static str {
+    pub fn subject(&self) -> &'static str {
         self.contenders.first().map_or("", |contender| contender.name)
     }
 }
@@ -125,7 +106,7 @@ fn show(spread: Option<Spread>) -> String {
 }
 
 /// Three or so significant digits; more would be noise.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         size if size >= 10_000.0 => format!("{:.1}k", value / 1000.0),
@@ -137,11 +118,7 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::Cli;
-    use crate::metric::DRAIN;
 
     #[test]
     fn numbers_are_short() {
@@ -150,28 +127,6 @@ mod tests {
         assert_eq!(number(1_234.5), "1234");
         assert_eq!(number(1.789), "1.79");
         assert_eq!(number(0.00123), "0.0012");
-    }
-
-    #[test]
-    fn bounds_are_judged_by_the_ratios_of_the_product() {
-        let contender = |name| ContenderSettings { name, settings: Vec::new() };
-        let mut report = Report {
-            started_at: String::new(),
-            plan: Cli::parse_from(["jobforge-bench"]).plan(),
-            postgres: Vec::new(),
-            contenders: ["jobforge", "raw", "graphile"].map(contender).into(),
-            figures: Figures::default(),
-            findings: Findings::default(),
-        };
-        for (name, rate) in [("jobforge", 60.0), ("raw", 100.0), ("graphile", 50.0)] {
-            report.figures.record(Size::Small, &DRAIN, name, rate);
-        }
-        assert_eq!(report.bounds(Size::Small, &DRAIN), "≥ 1.2 graphile: holds\n≥ 0.7 raw: SHORT");
-        let table = report.table(Size::Small).to_string();
-        assert!(table.contains("jobforge / graphile") && table.contains("0.6000"), "{table}");
-
-        report.contenders.remove(0);
-        assert_eq!(report.bounds(Size::Small, &DRAIN), "", "a peer has promised nothing");
     }
 
     #[test]

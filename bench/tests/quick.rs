@@ -26,6 +26,11 @@ fn quick_run_measures_every_contender_in_every_workload() {
         "a contender is missing:\n{table}"
     );
 
+    let judged = ["holds", "SHORT"].map(|word| format!("): {word}"));
+    let copy = table.lines().find(|line| line.contains("≥ 0.4 of bare COPY into the same table ("));
+    let copy = copy.unwrap_or_else(|| panic!("the bulk enqueue is not judged by its own table:\n{table}"));
+    assert!(judged.iter().any(|word| copy.contains(word)), "{copy}");
+
     let report: Value = serde_json::from_slice(&fs::read(&results).unwrap()).unwrap();
     for contender in ["jobforge", "raw", "graphile"] {
         for (workload, metrics) in [("W1", 3), ("W2", 1), ("W3", 1), ("W4", 3), ("W5", 8)] {
@@ -45,6 +50,19 @@ fn unknown_contender_is_refused_before_anything_starts() {
     let output =
         bench.args(["--quick", "--contenders", "nobody"]).assert().failure().get_output().stderr.clone();
     assert!(String::from_utf8(output).unwrap().contains("there is no contender nobody"));
+}
+
+#[test]
+fn small_sizes_are_not_judged() {
+    for (arguments, told) in [
+        (["--judge", "--jobs", "600"], "the bounds are those of full sizes, and these are smaller: --jobs"),
+        (["--judge", "--quick", "--only=W3"], "cannot be used with"),
+    ] {
+        let mut bench = Command::cargo_bin("jobforge-bench").unwrap();
+        let output = bench.args(arguments).assert().failure().get_output().stderr.clone();
+        let output = String::from_utf8(output).unwrap();
+        assert!(output.contains(told), "{output}");
+    }
 }
 
 fn series<'a>(report: &'a Value, contender: &str, workload: &str) -> Vec<&'a Value> {

@@ -26,6 +26,7 @@ use uuid::Uuid;
 use super::{Bulk, Contender, SLOTS, jobforge_server};
 use crate::connection::connect;
 use crate::http::{self, Served, TENANTS};
+use crate::metric::BARE_COPY;
 use crate::payload::Payload;
 use crate::pickup::{PickupPlan, Recorder, pace};
 
@@ -36,9 +37,6 @@ const PIPELINED: usize = 2;
 /// How often the end of the drain is looked for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 const ENQUEUE_JOBS: &str = "enqueue_jobs";
-/// What no user may do: rows copied into the jobs' own table past every function, the limit of what enqueuing in bulk
-/// could be with these columns and indexes.
-const BARE_COPY: &str = "bare COPY into the same table";
 const PRODUCER: &str = "jf_bench_producer";
 const WORKER: &str = "jf_bench_worker";
 const OPERATOR: &str = "jf_bench_operator";
