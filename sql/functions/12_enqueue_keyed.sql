@@ -21,6 +21,7 @@ declare
   v_twin record;
   v_taken uuid[];
   v_refused boolean;
+  v_tries integer;
 begin
   -- Keys tell only of ids that clients gave: one of these may be a job's to which JobForge gave it, or whose key is gone.
   if p_ids is not null then
@@ -64,7 +65,7 @@ begin
       continue;
     end if;
 
-    v_id := null;
+    v_id := null; v_tries := 0;
     v_refused := v_row.given_id = any (v_taken);
     while v_id is null loop
       if v_refused then
@@ -94,6 +95,10 @@ begin
         where k.tenant_id = p_tenant_id and k.job_id = v_row.new_id
           and (k.type, k.key) in ((v_row.type, v_row.idempotency_key), ('#id', v_row.given_id::text));
         existing := true; v_id := v_twin.id; run_at := v_twin.run_at; status := v_twin.status;
+      end if;
+      v_tries := v_tries + 1;
+      if v_id is null and v_tries > 100 then
+        raise exception 'enqueue: what is in the way of job % cannot be seen', v_row.new_id using errcode = '40001';
       end if;
     end loop;
     id := v_id;
