@@ -125,17 +125,27 @@ create or replace function jobforge.hand_back(
 language plpgsql volatile
 as $$
 declare
-  v_places tid[];
+  -- Before anything is looked at: a cancel that is being written ends first, and is seen below.
+  v_places tid[] := (jobforge.locate(p_lease_id, p_tenant_ids, p_job_ids, null)).places;
+  v_back record := jobforge.hand_back_at(p_lease_id, v_places, p_now);
+begin
+  requeued := v_back.requeued; queues := v_back.queues; run_ats := v_back.run_ats;
+end
+$$;
+comment on function jobforge.hand_back(uuid, uuid[], uuid[], timestamptz) is
+  'Puts a lease''s jobs back where they stood, free; tells how many, and of each queue the earliest, for look_behind.';
+
+create or replace function jobforge.hand_back_at(
+  p_lease_id uuid, p_places tid[], p_now timestamptz, out requeued integer, out queues text[], out run_ats timestamptz[])
+language plpgsql volatile
+as $$
 begin
   -- A job asked to stop ends here; the others keep their place in the order.
-  perform jobforge.apply_end(u.tenant_id, u.id, 'canceled', 'canceled before it started', null, p_now)
-  from unnest(p_tenant_ids, p_job_ids) as u(tenant_id, id)
-  cross join lateral (select from jobforge.jobs j where j.tenant_id = u.tenant_id and j.id = u.id and j.lease_id = p_lease_id
-                      and j.cancel_at is not null offset 0) as j;
-  v_places := (jobforge.locate(p_lease_id, p_tenant_ids, p_job_ids, null)).places;
+  perform jobforge.apply_end(j.tenant_id, j.id, 'canceled', 'canceled before it started', null, p_now)
+  from jobforge.jobs j where j.ctid = any (p_places) and j.lease_id = p_lease_id and j.cancel_at is not null;
   with back as (
     update jobforge.jobs j set status = 'queued', ready = true, taken = false, lease_id = null, started_at = null
-    where j.ctid = any (v_places) and j.lease_id = p_lease_id and j.status = 'running'
+    where j.ctid = any (p_places) and j.lease_id = p_lease_id and j.status = 'running'
     returning j.queue, j.run_at
   ), lowest as (
     select b.queue, min(b.run_at) as run_at, count(*) as jobs from back b group by b.queue
@@ -146,8 +156,25 @@ begin
   end if;
 end
 $$;
-comment on function jobforge.hand_back(uuid, uuid[], uuid[], timestamptz) is
-  'Puts a lease''s jobs back where they stood, free; tells how many, and of each queue the earliest, for look_behind.';
+comment on function jobforge.hand_back_at(uuid, tid[], timestamptz) is
+  'hand_back of the jobs at these places, which the caller has locked.';
+
+create or replace function jobforge.hold_unlocked(
+  p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[],
+  out ats integer[], out tenant_ids uuid[], out job_ids uuid[], out places tid[])
+language sql volatile
+as $$
+  select array_agg(h.at::integer), array_agg(h.tenant_id), array_agg(h.id), array_agg(h.place)
+  from (
+    select u.at, u.tenant_id, u.id, w.ctid as place
+    from unnest(p_tenant_ids, p_job_ids) with ordinality as u(tenant_id, id, at)
+    cross join lateral (
+      select j.ctid from jobforge.jobs j
+      where j.tenant_id = u.tenant_id and j.id = u.id and j.lease_id = p_lease_id for update skip locked) as w
+    order by u.at) as h
+$$;
+comment on function jobforge.hold_unlocked(uuid, uuid[], uuid[]) is
+  'Locks those of a lease''s jobs that nobody else holds, and tells in their order which they are (ats) and where.';
 
 create or replace function jobforge.look_behind(p_queues text[], p_run_ats timestamptz[]) returns void
 language sql volatile

@@ -19,6 +19,7 @@ declare
   v_samples integer;
   v_artifacts integer;
   v_audit integer;
+  v_freed integer;
 begin
   perform jobforge.require_limit(p_limit);
   perform jobforge.require_term(p_term);
@@ -54,14 +55,18 @@ begin
   after := jsonb_strip_nulls(jsonb_build_object('key_at', v_keys.next_at,
     'dead_tenant', v_dead.next_tenant, 'dead_at', v_dead.next_at, 'dead_id', v_dead.next_id,
     'note_tenant', v_notes.next_tenant, 'note_job', v_notes.next_job));
-  perform jobforge.free_stranded(v_now, p_limit); -- last, as it takes queues' rows in sweeps
+  -- Last, as it takes queues' rows in sweeps. Told with the position: those who know of no such count hand it back unread.
+  v_freed := jobforge.give_back_stranded(v_now, p_limit);
+  if v_freed > 0 then
+    after := after || jsonb_build_object('stranded', v_freed);
+  end if;
   return next;
 end
 $$;
 comment on function jobforge.prune(bigint, integer, jsonb) is
   'Deletes what is past its time, looking at no more than p_limit of each kind from p_after on: dead letters with their '
   'notes, keys a day past their job''s end, notes without a job, old rows of default partitions, what finished jobs held of the '
-  'artifact store, long gone workers, sleepers, samples, operations and entries of the audit log. Gives jobs back whose lease is gone. Says whether there may be more, and where to go on.';
+  'artifact store, long gone workers, sleepers, samples, operations and entries of the audit log. Gives jobs back whose lease is gone (stranded in after). Says whether there may be more, and where to go on.';
 grant execute on function jobforge.prune(bigint, integer, jsonb) to jf_operator;
 
 create or replace function jobforge.prune_runs(p_limit integer) returns void
@@ -77,22 +82,37 @@ as $$
 $$;
 comment on function jobforge.prune_runs(integer) is 'Deletes runs noted for a limit that ended.';
 
-create or replace function jobforge.free_stranded(p_now timestamptz, p_limit integer) returns void
-language sql volatile
+create or replace function jobforge.give_back_stranded(p_now timestamptz, p_limit integer) returns integer
+language plpgsql volatile
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
+declare
+  v_freed integer;
+  v_queues text[];
+  v_run_ats timestamptz[];
+begin
   with stranded as (
-    select s.lease_id, array_agg(s.tenant_id) as tenant_ids, array_agg(s.id) as job_ids
-    from jobforge.find_stranded(p_limit, 50) as s where s.id is not null group by s.lease_id
+    select s.lease_id, array_agg(j.place) as places
+    from jobforge.find_stranded(p_limit, 50) as s
+    -- What somebody holds is found by a later call: who does the other upkeep does not wait for him.
+    cross join lateral (
+      select k.ctid as place from jobforge.jobs k
+      where k.tenant_id = s.tenant_id and k.id = s.id and k.lease_id = s.lease_id for update skip locked) as j
+    group by s.lease_id
   ), back as (
-    select b.queues, b.run_ats
-    from stranded s cross join lateral jobforge.hand_back(s.lease_id, s.tenant_ids, s.job_ids, p_now) as b
+    select cardinality(s.places) as jobs, b.queues, b.run_ats
+    from stranded s cross join lateral jobforge.hand_back_at(s.lease_id, s.places, p_now) as b
   )
-  select jobforge.look_behind(array_agg(u.queue), array_agg(u.run_at))
-  from back b cross join lateral unnest(b.queues, b.run_ats) as u(queue, run_at)
+  select coalesce((select sum(b.jobs) from back b), 0), array_agg(u.queue), array_agg(u.run_at)
+  into v_freed, v_queues, v_run_ats
+  from back b cross join lateral unnest(b.queues, b.run_ats) as u(queue, run_at);
+  perform jobforge.look_behind(v_queues, v_run_ats);
+  return v_freed;
+end
 $$;
-comment on function jobforge.free_stranded(timestamptz, integer) is
-  'Gives jobs back free whose lease is gone, a fault that no reaper finds; who had them is refused by the fence of the next claim.';
+comment on function jobforge.give_back_stranded(timestamptz, integer) is
+  'Gives jobs back free whose lease is gone, a fault that no reaper finds; who had them is refused by the fence of the next claim. '
+  'Those that somebody holds locked stay. Tells how many.';
 
 create or replace function jobforge.retention_classes()
 returns table (class text, unit text, step interval, life interval)

@@ -51,7 +51,8 @@ language sql stable
 as $$
   select case when l.expires_at > p_now then 'running' else 'lost' end,
     jsonb_build_object('worker_id', w.worker_id, 'attempt', p_job.fence, 'started_at', p_job.started_at,
-      'lease_created_at', l.created_at, 'last_beat_at', l.beat_at, 'lease_expires_at', l.expires_at,
+      'lease_created_at', l.created_at, 'last_beat_at', l.beat_at,
+      'lease_expires_at', jobforge.ran_out_at(l.expires_at, l.beat_at, l.ttl_seconds),
       'solo', coalesce(l.solo, false), 'cancel_requested', p_job.cancel_at is not null),
     null::timestamptz,
     case when l.expires_at > p_now

@@ -72,7 +72,8 @@ begin
     (select count(*) from jobforge.sleepers p where p.expires_at > v_now), (select count(*) from jobforge.tenants t),
     (select count(*) from jobforge.pauses p where p.until is null or p.until > v_now), (select r.sampled_at from jobforge.sampler r),
     (select coalesce(jsonb_agg(jsonb_build_object('lease_id', o.id, 'worker_id', o.worker_id, 'tenant_id', o.tenant_id,
-        'solo', o.solo, 'created_at', o.created_at, 'last_beat_at', o.beat_at, 'expires_at', o.expires_at) order by o.beat_at, o.id), '[]')
+        'solo', o.solo, 'created_at', o.created_at, 'last_beat_at', o.beat_at,
+        'expires_at', jobforge.ran_out_at(o.expires_at, o.beat_at, o.ttl_seconds)) order by o.beat_at, o.id), '[]')
      from (select e.*, k.worker_id from jobforge.leases e left join jobforge.workers k on k.no = e.worker_no
            order by e.beat_at, e.id limit p_limit) as o)
   from jobforge.leader l

@@ -14,11 +14,12 @@ begin
   perform jobforge.require_limit(p_limit);
   perform jobforge.require_age(p_overdue);
   return query
-  select l.id, w.worker_id, w.host, l.expires_at,
+  select l.id, w.worker_id, w.host, e.at,
     (select coalesce(sum(cardinality(c.job_ids)), 0)::integer from jobforge.lease_claims c where c.lease_id = l.id)
   from jobforge.leases l left join jobforge.workers w on w.no = l.worker_no
-  where l.expires_at < v_now - p_overdue
-  order by l.expires_at, l.id limit p_limit;
+  cross join lateral jobforge.ran_out_at(l.expires_at, l.beat_at, l.ttl_seconds) as e(at)
+  where e.at < v_now - p_overdue
+  order by e.at, l.id limit p_limit;
 end
 $$;
 comment on function jobforge.list_stuck_leases(interval, integer) is

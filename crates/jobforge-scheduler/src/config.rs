@@ -1,5 +1,6 @@
 //! How a scheduler runs. A typed struct, checked before anything starts; nothing here reads the environment.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub struct SchedulerConfig {
     pub artifacts: Option<Arc<dyn Artifacts>>,
     /// How often objects are looked for that no job holds.
     pub collect_every: Duration,
+    /// For tests: points of the scheduler's own loops.
+    pub faults: Faults,
 }
 
 impl Default for SchedulerConfig {
@@ -55,6 +58,7 @@ impl Default for SchedulerConfig {
             stats_every: Duration::from_secs(10),
             artifacts: None,
             collect_every: Duration::from_secs(60),
+            faults: Faults::default(),
         }
     }
 }
@@ -83,6 +87,32 @@ impl SchedulerConfig {
             ),
         ];
         rules.iter().find(|(kept, _)| !kept).map_or(Ok(()), |(_, broken)| Err((*broken).to_owned()))
+    }
+}
+
+/// Called at a named point.
+pub type FaultHook = Arc<dyn Fn(&'static str) + Send + Sync>;
+
+/// A hook at named points of the scheduler's own loops, for tests that must make one of them end there.
+#[derive(Clone, Default)]
+pub struct Faults(Option<FaultHook>);
+
+impl Faults {
+    /// Points that call this hook.
+    pub fn at_points(hook: FaultHook) -> Faults {
+        Faults(Some(hook))
+    }
+
+    pub(crate) fn hit(&self, point: &'static str) {
+        if let Some(hook) = &self.0 {
+            hook(point);
+        }
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Faults(on)" } else { "Faults(off)" })
     }
 }
 

@@ -141,6 +141,7 @@ impl Duties {
     ) -> Result<Duration, Error> {
         let config = &*self.config;
         let after = config.duty_timeout;
+        config.faults.hit("duty");
         match duty {
             Duty::Partitions => {
                 within(after, "upkeep_partitions", partitions::run(client, term, config)).await

@@ -57,6 +57,7 @@ impl Leader {
     }
 
     async fn ask(&self, client: &Client) -> Result<(), Error> {
+        self.config.faults.hit("lead");
         let seconds = self.config.lead_seconds;
         let call = lead(client, &self.config.holder, i32::from(seconds));
         let answer = within(self.config.call_timeout, "lead", call).await?;

@@ -5,7 +5,7 @@
 //! Leadership is an optimisation: every duty is idempotent and bounded, carries its term, and is refused when
 //! the term is over. So a leader that was paused in between does nothing late; it finds itself following.
 //!
-//! - [`Scheduler`] (`scheduler.rs`) starts and stops the tasks below.
+//! - [`Scheduler`] (`scheduler.rs`) starts and stops the tasks below; `supervise.rs` ends them all when one of them ends.
 //! - `leader.rs` asks for the leadership again and again and publishes what it is told.
 //! - `duties.rs` runs the duties, one file each, while there is a term to run them under; those of the artifact store beside
 //!   the others.
@@ -24,8 +24,9 @@ mod prune;
 mod reap;
 mod scheduler;
 mod stats;
+mod supervise;
 mod term;
 
-pub use config::SchedulerConfig;
+pub use config::{FaultHook, Faults, SchedulerConfig};
 pub use error::Error;
 pub use scheduler::{Role, Scheduler, SchedulerHandle};

@@ -52,6 +52,9 @@ pub(crate) async fn run(
     if pruned.orphans > 0 {
         tracing::warn!(rows = pruned.orphans, "deleted attempts, log lines or progress without a job");
     }
+    if pruned.stranded > 0 {
+        tracing::warn!(jobs = pruned.stranded, "took back jobs that ran on a lease which is gone");
+    }
     progress.position = pruned.after;
     progress.steps += 1;
     if pruned.more && progress.steps < STEPS {

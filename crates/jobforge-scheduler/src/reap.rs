@@ -15,7 +15,8 @@ const BATCH: i32 = 20;
 
 pub(crate) async fn run(client: &Client, term: Term, config: &SchedulerConfig) -> Result<Duration, Error> {
     let reaped = reap(client, term.number, BATCH).await?;
-    if reaped.leases > 0 {
+    // Of a lease with jobs that somebody holds the rest comes back before it is over.
+    if reaped.leases > 0 || reaped.deaths > 0 || reaped.free > 0 {
         tracing::warn!(
             leases = reaped.leases,
             deaths = reaped.deaths,

@@ -1,10 +1,9 @@
 //! Starting, watching and stopping a scheduler.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::SchedulerConfig;
@@ -12,10 +11,8 @@ use crate::connection;
 use crate::duties::{Duties, groups};
 use crate::error::Error;
 use crate::leader::Leader;
+use crate::supervise::Parts;
 use crate::term::Term;
-
-/// How long the duty at hand may take to end before a shutdown goes on without it.
-const DUTY_GRACE: Duration = Duration::from_secs(5);
 
 /// A scheduler, to be started.
 #[derive(Debug)]
@@ -39,10 +36,9 @@ pub struct SchedulerHandle {
     term: watch::Receiver<Option<Term>>,
     /// Of each group of duties.
     settled: Vec<watch::Receiver<Option<i64>>>,
-    stop_duties: CancellationToken,
-    stop_leading: CancellationToken,
-    duties: JoinSet<()>,
-    leader: JoinHandle<()>,
+    stop: CancellationToken,
+    ended: watch::Receiver<bool>,
+    supervisor: AbortHandle,
 }
 
 impl Scheduler {
@@ -60,7 +56,8 @@ impl Scheduler {
         let config = Arc::new(config);
         let (term, seen_term) = watch::channel(None);
         let (stop_duties, stop_leading) = (CancellationToken::new(), CancellationToken::new());
-        let leader = Leader { config: config.clone(), term: term.clone(), stop: stop_leading.clone() };
+        let mut leader = JoinSet::new();
+        leader.spawn(Leader { config: config.clone(), term: term.clone(), stop: stop_leading.clone() }.run());
         let (mut duties, mut settled) = (JoinSet::new(), Vec::new());
         for group in groups(&config) {
             let (done, seen_done) = watch::channel(None);
@@ -68,14 +65,14 @@ impl Scheduler {
             let (config, term, stop) = (config.clone(), term.clone(), stop_duties.clone());
             duties.spawn(Duties { group, config, term, settled: done, stop }.run());
         }
-        Ok(SchedulerHandle {
-            term: seen_term,
-            settled,
-            stop_duties,
-            stop_leading,
-            duties,
-            leader: tokio::spawn(leader.run()),
-        })
+        let parts = Parts { term, duties, leader, stop_duties, stop_leading };
+        let (stop, (ending, ended)) = (CancellationToken::new(), watch::channel(false));
+        let is_told = stop.clone();
+        let supervisor = tokio::spawn(async move {
+            parts.supervise(is_told).await;
+            ending.send_replace(true);
+        });
+        Ok(SchedulerHandle { term: seen_term, settled, stop, ended, supervisor: supervisor.abort_handle() })
     }
 }
 
@@ -98,21 +95,20 @@ impl SchedulerHandle {
     }
 
     /// Ends the duty at hand, resigns, and stops.
-    pub async fn shutdown(mut self) {
-        self.stop_duties.cancel();
-        let all_ended = async { while self.duties.join_next().await.is_some() {} };
-        if tokio::time::timeout(DUTY_GRACE, all_ended).await.is_err() {
-            tracing::warn!("a duty did not end in time; the database will refuse or finish it");
-        }
-        self.stop_leading.cancel();
-        // Bounded by the timeouts of the calls it makes.
-        let _ = (&mut self.leader).await;
+    pub async fn shutdown(self) {
+        self.stop.cancel();
+        self.ended().await;
+    }
+
+    /// Returns once the scheduler has ended: nobody does so but whoever shuts it down, unless a part of it is broken.
+    pub async fn ended(&self) {
+        // An error means that it ended without saying so.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 }
 
 impl Drop for SchedulerHandle {
     fn drop(&mut self) {
-        self.duties.abort_all();
-        self.leader.abort();
+        self.supervisor.abort();
     }
 }

@@ -28,6 +28,8 @@ pub struct Pruned {
     pub dead_letters: i32,
     /// Attempts, log lines and progress without a job.
     pub orphans: i32,
+    /// Jobs that ran on a lease which was gone: they were given back, and not deleted.
+    pub stranded: i32,
     /// Whether another call from `after` on may find more.
     pub more: bool,
     /// Where to go on.
@@ -52,7 +54,7 @@ pub async fn prune<C: GenericClient>(
         .await
         .map_err(|error| Error::call(OPERATION, error))?;
     let mut columns = Columns::of(OPERATION, &row);
-    Ok(Pruned {
+    let mut pruned = Pruned {
         keys: columns.take()?,
         workers: columns.take()?,
         sleepers: columns.take()?,
@@ -60,7 +62,18 @@ pub async fn prune<C: GenericClient>(
         history: columns.take()?,
         dead_letters: columns.take()?,
         orphans: columns.take()?,
+        stranded: 0,
         more: columns.take()?,
         after: PrunePosition(Some(columns.json()?)),
-    })
+    };
+    // Told beside the position, which is nobody's to read but for this.
+    let told = pruned.after.0.as_ref().and_then(|after| serde_json::from_str::<Told>(after.get()).ok());
+    pruned.stranded = told.map_or(0, |told| told.stranded);
+    Ok(pruned)
+}
+
+#[derive(serde::Deserialize)]
+struct Told {
+    #[serde(default)]
+    stranded: i32,
 }

@@ -61,6 +61,18 @@ async fn duties_run_under_the_term() {
 }
 
 #[tokio::test]
+async fn a_prune_tells_how_many_jobs_it_took_back_from_leases_that_are_gone() {
+    let story = Story::begin().await;
+    story.running().await;
+    story.db.connect_super().await.batch_execute("delete from jobforge.leases").await.unwrap();
+    let term = lead(&story.operator, "one", 600).await.unwrap().term;
+    let first = prune(&story.operator, term, 100, &PrunePosition::default()).await.unwrap();
+    // The count goes along with the position, and is not told again.
+    let second = prune(&story.operator, term, 100, &first.after).await.unwrap();
+    assert_eq!((first.stranded, second.stranded), (1, 0));
+}
+
+#[tokio::test]
 async fn a_worker_registers_again_under_its_number_and_stops() {
     let story = Story::begin().await;
     let first = register_worker(&story.worker, &registration("w2")).await.unwrap();

@@ -2,27 +2,71 @@
 
 use std::time::Duration;
 
-use jobforge_core::NewJob;
 use jobforge_core::rpc::{claim_jobs, enqueue_job};
+use jobforge_core::{ClaimRequest, NewJob};
 use jobforge_scheduler::SchedulerConfig;
 use jobforge_testkit::{NOOP, QUEUE, TENANT_A, TestDb};
+use uuid::Uuid;
 
 use crate::{Claims, config, start, until};
 
+/// A leader that looks for lost leases at their expiries alone, and whose term outlasts the test.
+fn patient(db: &TestDb) -> SchedulerConfig {
+    let reap_at_least_every = Duration::from_secs(300);
+    SchedulerConfig { lead_seconds: 600, reap_at_least_every, ..config(db, "reaper") }
+}
+
+/// A worker that is not heard of again, with this many jobs on a lease of two seconds.
+async fn lose_a_worker(db: &TestDb, jobs: i32) -> Vec<Uuid> {
+    let (app, worker) = (db.as_app().await, db.as_worker().await);
+    let claims = Claims::of("lost:1:boot");
+    claims.register(&worker).await;
+    let mut ids = Vec::new();
+    for _ in 0..jobs {
+        ids.push(enqueue_job(&app, TENANT_A, &NewJob::new(NOOP, &1).unwrap()).await.unwrap().id);
+    }
+    let request = ClaimRequest { limit: jobs, ..claims.request(2) };
+    assert_eq!(claim_jobs(&worker, &request).await.unwrap().jobs.len(), ids.len());
+    ids
+}
+
+/// The first look finds the lease alive, since the clock stands; the next one is due when it runs out.
 #[tokio::test]
 async fn jobs_of_a_lost_worker_come_back_when_its_lease_runs_out() {
     let db = TestDb::new().await;
-    let (app, worker) = (db.as_app().await, db.as_worker().await);
-    let job = NewJob::new(NOOP, &1).unwrap();
-    let id = enqueue_job(&app, TENANT_A, &job).await.unwrap().id;
-    let claims = Claims::of("lost:1:boot");
-    claims.register(&worker).await;
-    assert_eq!(claim_jobs(&worker, &claims.request(1)).await.unwrap().jobs.len(), 1);
-    let scheduler = start(config(&db, "reaper")).await;
+    db.advance_clock(0.0).await;
+    let id = lose_a_worker(&db, 1).await[0];
+    let scheduler = start(patient(&db)).await;
+    scheduler.settled().await;
+    db.advance_clock(3.0).await;
     let admin = db.connect_super().await;
     until("the job waits again with one death", async || {
         let sql = "select status = 'queued' and deaths = 1 from jobforge.jobs where id = $1";
         admin.query_one(sql, &[&id]).await.unwrap().get(0)
+    })
+    .await;
+    scheduler.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_job_that_somebody_holds_comes_back_soon_after_the_others() {
+    let db = TestDb::new().await;
+    let ids = lose_a_worker(&db, 3).await;
+    let mut app = db.as_app().await;
+    let cancel = app.transaction().await.unwrap();
+    cancel.execute("select set_config('app.tenant_id', $1::uuid::text, true)", &[&TENANT_A]).await.unwrap();
+    cancel.execute("select * from jobforge.cancel_job($1, $2)", &[&TENANT_A, &ids[1]]).await.unwrap();
+    let scheduler = start(patient(&db)).await;
+    let admin = db.connect_super().await;
+    until("the others wait again", async || {
+        let sql = "select count(*) = 2 from jobforge.jobs where status = 'queued'";
+        admin.query_one(sql, &[]).await.unwrap().get(0)
+    })
+    .await;
+    cancel.commit().await.unwrap();
+    until("it is canceled", async || {
+        let sql = "select count(*) = 1 from jobforge.job_history where id = $1 and status = 'canceled'";
+        admin.query_one(sql, &[&ids[1]]).await.unwrap().get(0)
     })
     .await;
     scheduler.shutdown().await;

@@ -4,6 +4,7 @@
 mod duties;
 mod hanging_store;
 mod leadership;
+mod parts;
 
 use std::time::Duration;
 

@@ -14,6 +14,7 @@ mod fairness;
 mod give_back;
 mod keys;
 mod late;
+mod left;
 mod limits;
 mod limits_set;
 mod locks;

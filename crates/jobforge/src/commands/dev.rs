@@ -14,7 +14,7 @@ use jobforge_server::auth::TokenConfig;
 use jobforge_worker::{WorkerConfig, WorkerHandle};
 
 use crate::cli::DevArgs;
-use crate::commands::schedule::scheduler_config;
+use crate::commands::schedule::{ended_by_itself, scheduler_config};
 use crate::commands::work::End;
 use crate::config::Config;
 use crate::demo::TENANT;
@@ -115,7 +115,7 @@ impl Parts {
         })?;
         self.ready = true;
         Welcome { ground, urls: &urls, report: &report, url: &url, no_demo }.tell(output)?;
-        Ok(watch(&urls, worker, no_demo).await)
+        watch(&urls, worker, scheduler, no_demo).await
     }
 
     /// Lets running jobs end within the grace.
@@ -181,8 +181,13 @@ fn egress_settings(config: &Config) -> Result<EgressSettings> {
     Ok(settings)
 }
 
-/// Keeps the line up to date and the jobs coming, until the worker ends by itself.
-async fn watch(urls: &Urls, worker: &WorkerHandle, no_demo: bool) -> End {
+/// Keeps the line up to date and the jobs coming, until the worker or the scheduler ends by itself.
+async fn watch(
+    urls: &Urls,
+    worker: &WorkerHandle,
+    scheduler: &SchedulerHandle,
+    no_demo: bool,
+) -> Result<End> {
     let summary = Summary::new(urls.app.clone());
     let mix = async {
         if no_demo {
@@ -192,30 +197,50 @@ async fn watch(urls: &Urls, worker: &WorkerHandle, no_demo: bool) -> End {
         }
     };
     tokio::select! {
-        () = summary.run(worker) => End::Stopped,
-        () = mix => End::Stopped,
-        () = worker.ended() => End::Itself,
+        () = summary.run(worker) => Ok(End::Stopped),
+        () = mix => Ok(End::Stopped),
+        () = worker.ended() => Ok(End::Itself),
+        () = scheduler.ended() => Err(ended_by_itself()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use jobforge_scheduler::Faults;
     use jobforge_testkit::{APP, NOOP, OPERATOR, PASSWORD, TestDb, WORKER};
     use jobforge_worker::{Context, Outcome, Worker};
     use serde::de::IgnoredAny;
 
     use super::*;
 
-    /// Nothing that a worker meets should end it; one that has nothing more to do does.
-    #[tokio::test]
-    async fn a_worker_that_ends_by_itself_is_noticed() {
-        let db = TestDb::new().await;
+    /// A worker that ends by itself if it is to run once, beside a scheduler.
+    async fn parts(db: &TestDb, once: bool, faults: Faults) -> (Urls, WorkerHandle, SchedulerHandle) {
         let url = |login| db.url_as(login, Some(PASSWORD));
         let urls = Urls { app: url(APP), worker: url(WORKER), operator: url(OPERATOR) };
         let settings = WorkerConfig { database_url: urls.worker.clone(), ..WorkerConfig::default() };
         let noop = async |_: Context, _: IgnoredAny| Ok(Outcome::done());
         let worker = Worker::builder(settings).handle(NOOP, noop).build().unwrap();
-        let worker = worker.start_once(1).await.unwrap();
-        assert_eq!(watch(&urls, &worker, true).await, End::Itself);
+        let worker = if once { worker.start_once(1).await } else { worker.start().await }.unwrap();
+        let (database_url, holder) = (urls.operator.clone(), "dev".to_owned());
+        let settings = SchedulerConfig { database_url, holder, faults, ..SchedulerConfig::default() };
+        let scheduler = Scheduler::start(settings).await.unwrap();
+        (urls, worker, scheduler)
+    }
+
+    /// Nothing that a worker meets should end it; one that has nothing more to do does.
+    #[tokio::test]
+    async fn a_worker_that_ends_by_itself_is_noticed() {
+        let db = TestDb::new().await;
+        let (urls, worker, scheduler) = parts(&db, true, Faults::default()).await;
+        assert_eq!(watch(&urls, &worker, &scheduler, true).await.unwrap(), End::Itself);
+    }
+
+    #[tokio::test]
+    async fn a_scheduler_that_ends_by_itself_is_noticed() {
+        let db = TestDb::new().await;
+        let hook = |point| assert_ne!(point, "lead", "made to panic");
+        let (urls, worker, scheduler) = parts(&db, false, Faults::at_points(Arc::new(hook))).await;
+        let ended = watch(&urls, &worker, &scheduler, true).await;
+        assert!(ended.unwrap_err().to_string().contains("the scheduler ended by itself"));
     }
 }

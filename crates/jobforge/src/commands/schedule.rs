@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
-use jobforge_scheduler::{Scheduler, SchedulerConfig};
+use anyhow::{Result, anyhow};
+use jobforge_scheduler::{Scheduler, SchedulerConfig, SchedulerHandle};
 use uuid::Uuid;
 
 use crate::config::Config;
@@ -16,14 +16,30 @@ pub(crate) async fn run(config: &Config) -> Result<ExitCode> {
     let target = Target::resolve(config, Purpose::Operate)?;
     let artifacts = config.artifacts.open(target.artifacts_dir())?.map(|store| store as _);
     let settings = SchedulerConfig { artifacts, ..scheduler_config(config, &target.url) };
-    let scheduler = Scheduler::start(settings).await?;
+    // A database that answers late or not at all is no reason to ignore a signal.
+    let Some(scheduler) = signals.unless_repeated(Scheduler::start(settings)).await.transpose()? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     tracing::info!("the scheduler is ready");
-    signals.next().await;
+    see_out(scheduler, &mut signals).await
+}
+
+/// Until a signal tells it to stop; an error if it ends by itself.
+async fn see_out(scheduler: SchedulerHandle, signals: &mut Signals) -> Result<ExitCode> {
+    tokio::select! {
+        () = scheduler.ended() => return Err(ended_by_itself()),
+        () = signals.next() => {}
+    }
     tracing::info!("the scheduler stops");
     match signals.unless_repeated(scheduler.shutdown()).await {
         Some(()) => Ok(ExitCode::SUCCESS),
         None => Ok(ExitCode::from(130)),
     }
+}
+
+/// What a scheduler came to that nobody told to end.
+pub(crate) fn ended_by_itself() -> anyhow::Error {
+    anyhow!("the scheduler ended by itself, though nobody told it to: its log may say why")
 }
 
 /// The scheduler's settings for a database, under a name that no other process has.
@@ -36,5 +52,32 @@ pub(crate) fn scheduler_config(config: &Config, url: &str) -> SchedulerConfig {
         lead_every: Duration::from_millis(config.scheduler.lead_every_ms),
         lead_seconds: config.scheduler.lead_lease_seconds,
         ..SchedulerConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jobforge_scheduler::Faults;
+    use jobforge_testkit::{OPERATOR, PASSWORD, TestDb};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_scheduler_that_nobody_told_to_end_fails() {
+        let db = TestDb::new().await;
+        let hook = |point| assert_ne!(point, "duty", "made to panic");
+        let database_url = db.url_as(OPERATOR, Some(PASSWORD));
+        let faults = Faults::at_points(Arc::new(hook));
+        let settings = SchedulerConfig {
+            database_url,
+            holder: "broken".to_owned(),
+            faults,
+            ..SchedulerConfig::default()
+        };
+        let scheduler = Scheduler::start(settings).await.unwrap();
+        let ended = see_out(scheduler, &mut Signals::listen().unwrap()).await;
+        assert!(ended.unwrap_err().to_string().contains("the scheduler ended by itself"));
     }
 }

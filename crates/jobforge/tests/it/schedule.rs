@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use jobforge_testkit::{OPERATOR, TestDb};
+use jobforge_testkit::{FaultProxy, Mode, OPERATOR, PASSWORD, TestDb};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -26,4 +26,22 @@ async fn a_scheduler_leads_and_resigns_when_it_is_told_to_stop() {
     assert_eq!(ended.code, 0, "{ended:?}");
     let resigned = "select expires_at = '-infinity' from jobforge.leader";
     assert!(admin.query_one(resigned, &[]).await.unwrap().get::<_, bool>(0), "it did not resign");
+}
+
+/// A server that answers nothing is waited for until the connection's patience ends; a signal is heard before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_while_it_starts_ends_it() {
+    let db = TestDb::new().await;
+    let proxy = FaultProxy::start(db.cluster_port()).await;
+    proxy.set_mode(Mode::Silence);
+    let url = proxy.through(&db.url_as(OPERATOR, Some(PASSWORD)));
+    let cli = Cli { url, dir: tempfile::tempdir().unwrap() };
+    let mut command = cli.command();
+    let child = command.arg("schedule").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    crate::until("it connects", || (!proxy.connections().is_empty()).then_some(()));
+    kill(pid, Signal::SIGTERM).unwrap();
+    let ended = Ran::of(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(!ended.stderr.contains("the scheduler is ready"), "it was not heard before: {ended:?}");
 }

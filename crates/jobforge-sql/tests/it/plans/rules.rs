@@ -215,9 +215,11 @@ pub(crate) async fn reports_go_by_place_or_key(faults: &mut Faults, db: &TestDb)
     }
 }
 
-/// Looked up by the key, then written where it was found.
+/// Looked up and locked by the key, then written or ended where it was found.
 fn is_by_key_or_place(scan: &Scan) -> bool {
-    scan.is_by_key() || (scan.kind == "Tid Scan" && scan.statement.contains("update jobforge.jobs"))
+    let ends =
+        ["update jobforge.jobs", "jobforge.apply_end("].iter().any(|call| scan.statement.contains(call));
+    scan.is_by_key() || (scan.kind == "Tid Scan" && ends)
 }
 
 /// The move writes to the history and does not look at it.

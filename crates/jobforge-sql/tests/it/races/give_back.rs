@@ -1,6 +1,7 @@
-//! Jobs of several queues that go back at once: whoever gives them back, the queues' positions are taken in one order.
+//! Jobs that go back while others change them, claim beside them, or give back, too.
 
 use jobforge_testkit::{Running, Session};
+use uuid::Uuid;
 
 use super::stage::{Stage, ids, refusal};
 use crate::schema::calls::{ClaimOptions, claim_with, complete, enqueue_with};
@@ -94,4 +95,70 @@ async fn jobs_whose_lease_is_gone_go_back_free_and_who_had_them_is_refused() {
     for job in &again {
         assert_eq!(complete(stage.worker.client(), job).await.unwrap(), "done");
     }
+}
+
+/// Gives back all that is on a lease, and must wait.
+async fn giving_back(stage: &Stage, lease: Uuid) -> Running {
+    // As long as the story's steps take.
+    let patient = "alter function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) reset lock_timeout";
+    stage.admin.batch_execute(patient).await.unwrap();
+    let session = stage.a_worker().await;
+    session.spawn_blocked("select at from jobforge.release_jobs($1)", vec![Box::new(lease)]).await
+}
+
+/// Whoever canceled it was told that it will end.
+#[tokio::test]
+async fn a_cancel_that_is_committed_while_its_lease_is_given_back_ends_the_job() {
+    let stage = Stage::set().await;
+    stage.jobs(3).await;
+    let held = stage.claim(3).await;
+    stage.app.begin().await;
+    stage.app.query("select * from jobforge.cancel_job($1, $2)", &[&TENANT_A, &held[1].id]).await.unwrap();
+    let release = giving_back(&stage, held[0].lease_id).await;
+    stage.app.commit().await;
+    release.finish().await.1.unwrap();
+    assert_eq!(stage.told(held[1].id).await, "canceled 1/0/0");
+    assert_eq!(ids(&stage.claim(5).await), [held[0].id, held[2].id]);
+}
+
+/// The worker knows nothing of them yet, and no reaper would find them on a lease that is gone.
+#[tokio::test]
+async fn what_is_being_claimed_onto_a_lease_that_is_given_back_goes_back_too() {
+    let stage = Stage::set().await;
+    let first = stage.running().await;
+    let late = stage.jobs(2).await;
+    stage.worker.begin().await;
+    let o = ClaimOptions { lease_id: Some(first.lease_id), ..ClaimOptions::default() };
+    let claimed = claim_with(stage.worker.client(), "w1", 5, o).await.unwrap().jobs;
+    assert_eq!(ids(&claimed), late);
+    let release = giving_back(&stage, first.lease_id).await;
+    stage.worker.commit().await;
+    release.finish().await.1.unwrap();
+    for id in [first.id, late[0], late[1]] {
+        assert_eq!(stage.told(id).await, "queued 1/0/0");
+    }
+    assert_eq!(stage.count("select count(*) from jobforge.jobs where lease_id is not null").await, 0);
+}
+
+#[tokio::test]
+async fn a_job_without_a_lease_that_somebody_holds_keeps_no_other_from_going_back() {
+    let stage = Stage::set().await;
+    stage.jobs(3).await;
+    let held = stage.claim(3).await;
+    stage.meddle("delete from jobforge.lease_claims", &[]).await;
+    stage.meddle("delete from jobforge.leases", &[]).await;
+    stage.operate("set lock_timeout = '10s'").await;
+    let prune = async || -> Option<i32> {
+        let sql = "select (after ->> 'stranded')::integer from jobforge.prune($1)";
+        stage.operator.query(sql, &[&stage.term]).await.unwrap()[0].get(0)
+    };
+    stage.app.begin().await;
+    stage.app.query("select * from jobforge.cancel_job($1, $2)", &[&TENANT_A, &held[1].id]).await.unwrap();
+    assert_eq!(prune().await, Some(2));
+    assert_eq!(stage.told(held[1].id).await, "running 1/0/0");
+    assert_eq!(ids(&stage.claim(5).await), [held[0].id, held[2].id]);
+    stage.app.commit().await;
+    assert_eq!(prune().await, Some(1));
+    assert_eq!(stage.told(held[1].id).await, "canceled 1/0/0");
+    assert_eq!(prune().await, None);
 }
