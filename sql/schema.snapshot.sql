@@ -1445,9 +1445,6 @@ create function jobforge.finished_jobs(p_tenant_ids uuid[], p_job_ids uuid[]) re
 alter function jobforge.finished_jobs(uuid[], uuid[]) owner to jf_sys;
 grant execute on function jobforge.finished_jobs(uuid[], uuid[]) to jf_operator;
 
-create function jobforge.free_stranded(p_now timestamp with time zone, p_limit integer) returns void language sql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off;
-alter function jobforge.free_stranded(timestamp with time zone, integer) owner to jf_sys;
-
 create function jobforge.free_tenants(p_gate jobforge.claim_gate, p_after uuid, p_but uuid[], p_most integer, p_now timestamp with time zone) returns uuid[] language plpgsql volatile;
 alter function jobforge.free_tenants(jobforge.claim_gate, uuid, uuid[], integer, timestamp with time zone) owner to jf_sys;
 
@@ -1469,6 +1466,9 @@ alter function jobforge.get_job(uuid, uuid) owner to jf_fn;
 grant execute on function jobforge.get_job(uuid, uuid) to jf_operator;
 grant execute on function jobforge.get_job(uuid, uuid) to jf_tenant;
 
+create function jobforge.give_back_stranded(p_now timestamp with time zone, p_limit integer) returns integer language plpgsql volatile set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off;
+alter function jobforge.give_back_stranded(timestamp with time zone, integer) owner to jf_sys;
+
 create function jobforge.give_room_back(p_rooms jsonb, p_tenant_id uuid, p_type text, p_key text) returns jsonb language sql stable;
 alter function jobforge.give_room_back(jsonb, uuid, text, text) owner to jf_sys;
 
@@ -1479,6 +1479,9 @@ grant execute on function jobforge.group_dead_letters(uuid, text, text, timestam
 
 create function jobforge.hand_back(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_now timestamp with time zone, OUT requeued integer, OUT queues text[], OUT run_ats timestamp with time zone[]) returns record language plpgsql volatile;
 alter function jobforge.hand_back(uuid, uuid[], uuid[], timestamp with time zone) owner to jf_sys;
+
+create function jobforge.hand_back_at(p_lease_id uuid, p_places tid[], p_now timestamp with time zone, OUT requeued integer, OUT queues text[], OUT run_ats timestamp with time zone[]) returns record language plpgsql volatile;
+alter function jobforge.hand_back_at(uuid, tid[], timestamp with time zone) owner to jf_sys;
 
 create function jobforge.has_keys() returns boolean language sql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.has_keys() owner to jf_sys;
@@ -1517,6 +1520,9 @@ create function jobforge.hold_result(p_lease_id uuid, p_tenant_id uuid, p_job_id
 alter function jobforge.hold_result(uuid, uuid, uuid, integer, text, bigint) owner to jf_sys;
 grant execute on function jobforge.hold_result(uuid, uuid, uuid, integer, text, bigint) to jf_worker;
 
+create function jobforge.hold_unlocked(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], OUT ats integer[], OUT tenant_ids uuid[], OUT job_ids uuid[], OUT places tid[]) returns record language sql volatile;
+alter function jobforge.hold_unlocked(uuid, uuid[], uuid[]) owner to jf_sys;
+
 create function jobforge.holding_pauses(p_tenant_id uuid, p_queue text, p_type text, p_now timestamp with time zone) returns TABLE(kind text, name text, author text, reason text, paused_at timestamp with time zone, until timestamp with time zone) language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.holding_pauses(uuid, text, text, timestamp with time zone) owner to jf_sys;
 grant execute on function jobforge.holding_pauses(uuid, text, text, timestamp with time zone) to jf_fn;
@@ -1538,6 +1544,10 @@ alter function jobforge.is_connector_secret(jsonb) owner to jf_fn;
 
 create function jobforge.is_known(p_tenant_id uuid, p_type text, p_key text, p_given_id uuid, p_dedupe_key text) returns boolean language sql stable;
 alter function jobforge.is_known(uuid, text, text, uuid, text) owner to jf_fn;
+
+create function jobforge.is_left(p_expires_at timestamp with time zone) returns boolean language sql immutable;
+alter function jobforge.is_left(timestamp with time zone) owner to jf_sys;
+grant execute on function jobforge.is_left(timestamp with time zone) to jf_fn;
 
 create function jobforge.is_paused(p_kind text, p_name text, p_now timestamp with time zone) returns boolean language sql stable;
 alter function jobforge.is_paused(text, text, timestamp with time zone) owner to jf_sys;
@@ -1606,6 +1616,12 @@ grant execute on function jobforge.lead(text, integer) to jf_operator;
 
 create function jobforge.lease_lives(p_lease_id uuid, p_now timestamp with time zone) returns boolean language plpgsql volatile;
 alter function jobforge.lease_lives(uuid, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.leave(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_taken integer[], p_started integer, p_now timestamp with time zone) returns void language plpgsql volatile;
+alter function jobforge.leave(uuid, uuid[], uuid[], integer[], integer, timestamp with time zone) owner to jf_sys;
+
+create function jobforge.left_started(p_lease_id uuid) returns integer language sql stable;
+alter function jobforge.left_started(uuid) owner to jf_sys;
 
 create function jobforge.limit_room(p_kind text, p_name text, p_most integer, p_rate double precision, p_burst integer, p_now timestamp with time zone, OUT room integer, OUT retry_at timestamp with time zone) returns record language plpgsql volatile;
 alter function jobforge.limit_room(text, text, integer, double precision, integer, timestamp with time zone) owner to jf_sys;
@@ -1875,6 +1891,10 @@ create function jobforge.queue_summary(p_limit integer DEFAULT 20000) returns TA
 alter function jobforge.queue_summary(integer) owner to jf_sys;
 grant execute on function jobforge.queue_summary(integer) to jf_operator;
 
+create function jobforge.ran_out_at(p_expires_at timestamp with time zone, p_beat_at timestamp with time zone, p_ttl_seconds integer) returns timestamp with time zone language sql immutable;
+alter function jobforge.ran_out_at(timestamp with time zone, timestamp with time zone, integer) owner to jf_sys;
+grant execute on function jobforge.ran_out_at(timestamp with time zone, timestamp with time zone, integer) to jf_fn;
+
 create function jobforge.rate_window(p_now timestamp with time zone, OUT first timestamp with time zone, OUT seconds double precision, OUT sampled_at timestamp with time zone) returns record language plpgsql stable security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.rate_window(timestamp with time zone) owner to jf_sys;
 grant execute on function jobforge.rate_window(timestamp with time zone) to jf_fn;
@@ -1901,6 +1921,9 @@ grant execute on function jobforge.read_system_series(text, text, timestamp with
 create function jobforge.reap(p_term bigint, p_limit integer DEFAULT 100) returns TABLE(leases integer, free integer, deaths integer, next_expiry timestamp with time zone) language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.reap(bigint, integer) owner to jf_sys;
 grant execute on function jobforge.reap(bigint, integer) to jf_operator;
+
+create function jobforge.reap_lease(p_lease jobforge.leases, p_now timestamp with time zone, OUT leases integer, OUT free integer, OUT deaths integer, OUT queues text[], OUT run_ats timestamp with time zone[]) returns record language plpgsql volatile;
+alter function jobforge.reap_lease(jobforge.leases, timestamp with time zone) owner to jf_sys;
 
 create function jobforge.recall_marks(p_queues text[], p_types text[]) returns jsonb language plpgsql volatile security definer set search_path=pg_catalog, pg_temp;
 alter function jobforge.recall_marks(text[], text[]) owner to jf_sys;
