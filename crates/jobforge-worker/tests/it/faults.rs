@@ -11,6 +11,7 @@ use jobforge_worker::{Level, Outcome, WorkerConfig, WorkerHandle};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use crate::support::{Lines, PATIENCE, Story, echo, eventually, faults};
 
@@ -23,10 +24,20 @@ pub(crate) async fn through_proxy(story: &Story) -> (FaultProxy, WorkerConfig) {
 }
 
 /// Returns when the worker stands before its next claim and none is under way.
-pub(crate) async fn hold_claims(story: &Story, points: &FaultPoints) {
+async fn hold_claims(story: &Story, points: &FaultPoints) {
     points.pause("claim");
     story.enqueue(json!("probe")).await;
     points.wait_reached("claim").await;
+}
+
+/// A job that a worker claims whose answer is lost: it never hears of it.
+pub(crate) async fn claim_unheard(story: &Story, proxy: &FaultProxy, points: &FaultPoints) -> Uuid {
+    hold_claims(story, points).await;
+    let unheard = story.enqueue(json!("unheard")).await;
+    proxy.cut_before_answer_to("claim_jobs");
+    points.resume("claim");
+    eventually("the answer is lost", async || (proxy.mode() == Mode::Pass).then_some(())).await;
+    unheard
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,11 +97,7 @@ async fn jobs_of_a_claim_whose_answer_is_lost_go_back_free() {
         .await;
     let long = story.enqueue(json!("long")).await;
     story.until(long, "running").await;
-    hold_claims(&story, &points).await;
-    let unheard = story.enqueue(json!("unheard")).await;
-    proxy.cut_before_answer_to("claim_jobs");
-    points.resume("claim");
-    eventually("the answer is lost", async || (proxy.mode() == Mode::Pass).then_some(())).await;
+    let unheard = claim_unheard(&story, &proxy, &points).await;
     // The old lease keeps what runs on it; new work goes to a new one, and so does what nobody here heard of.
     let job = story.until(unheard, "succeeded").await;
     assert_eq!((job.attempt, job.deaths, job.failures), (2, 0, 0));
@@ -129,12 +136,8 @@ async fn jobs_of_a_first_claim_whose_answer_is_lost_go_back_free() {
     let (proxy, config) = through_proxy(&story).await;
     let points = FaultPoints::new();
     let worker = story.work(WorkerConfig { faults: faults(&points), ..config }, echo).await;
-    hold_claims(&story, &points).await;
     // The worker holds nothing yet: the lease is made by the very claim whose answer never comes.
-    let unheard = story.enqueue(json!("unheard")).await;
-    proxy.cut_before_answer_to("claim_jobs");
-    points.resume("claim");
-    eventually("the answer is lost", async || (proxy.mode() == Mode::Pass).then_some(())).await;
+    let unheard = claim_unheard(&story, &proxy, &points).await;
     story.until(unheard, "succeeded").await;
     let job = story.job(unheard).await;
     assert_eq!((job.deaths, job.failures, job.attempt), (0, 0, 2));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::faults::{hold_claims, through_proxy};
+use crate::faults::{claim_unheard, through_proxy};
 use crate::support::{Story, echo, eventually, faults};
 
 /// A worker on which one job stands in the middle of its handler, locked by somebody, whom it is about to be told of.
@@ -126,11 +126,8 @@ async fn a_lease_that_cannot_be_closed_yet_holds_nobody_up_and_leaves_nobody_wai
     let (proxy, config) = through_proxy(&story).await;
     let points = FaultPoints::new();
     let worker = story.work(WorkerConfig { faults: faults(&points), ..config }, echo).await;
-    hold_claims(&story, &points).await;
-    let unheard = story.enqueue(json!("unheard")).await;
     points.pause("report");
-    proxy.cut_before_answer_to("claim_jobs");
-    points.resume("claim");
+    let unheard = claim_unheard(&story, &proxy, &points).await;
     points.wait_reached("report").await;
     story.until(unheard, "running").await;
     let holder = story.db.session().await;
