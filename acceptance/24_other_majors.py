@@ -3,7 +3,9 @@
 The server is hidden from `jobforge dev` by a mount that only that process sees, which takes root or user namespaces.
 """
 
+import contextlib
 import os
+import pty
 import re
 import shutil
 import signal
@@ -37,6 +39,15 @@ def other_majors(world):
     check("unasked nothing is fetched, exit code 3", refused.returncode == 3, refused.returncode)
     check("the ways to get one are told", "jobforge dev --yes" in refused.stderr, refused.stderr.splitlines()[:1])
 
+    code, asked = at_a_terminal(world, dev, own, "n")
+    check("at a terminal it asks, and a no is a no", code == 3 and "Shall it? [Y/n]" in asked, code)
+    without_npm = [*hidden, "env", f"PATH={world.dir}", *dev[len(hidden):]]
+    for way, flags, agreed in (("--yes", ["--yes"], {}), ("pg_download", [], {"JOBFORGE_PG_DOWNLOAD": "true"})):
+        lacking = subprocess.run([str(part) for part in [*without_npm, *flags]], cwd=world.dir, stdin=subprocess.DEVNULL,
+                                 env=world.environment(**own, **agreed), capture_output=True, text=True, timeout=60)
+        told = "cannot fetch a Postgres: there is no" in lacking.stderr
+        check(f"who agreed by {way} is told that npm is missing", told and lacking.returncode != 0, lacking.stderr.splitlines()[:1])
+
     began = time.monotonic()
     process = world.spawn("dev", *dev, "--yes", **own)
     ready = world.dir / "data/dev.json"
@@ -54,6 +65,22 @@ def other_majors(world):
     os.killpg(process.pid, signal.SIGINT)
     check("exit code of Ctrl-C", process.wait(timeout=60) == 0, process.returncode)
     check("it said what it fetched", re.search(r"fetching Postgres 17\.\d+ as @embedded-postgres/", world.log("dev")))
+
+
+def at_a_terminal(world, command, settings, answer):
+    """The exit code and what the terminal showed, where somebody types this answer."""
+    ours, terminal = pty.openpty()
+    process = subprocess.Popen([str(part) for part in command], cwd=world.dir, env=world.environment(**settings),
+                               stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True)
+    os.close(terminal)
+    os.write(ours, f"{answer}\n".encode())
+    shown = b""
+    # Its other side is gone when the process is: Linux tells that by an error.
+    with contextlib.suppress(OSError):
+        while part := os.read(ours, 1024):
+            shown += part
+    os.close(ours)
+    return process.wait(timeout=60), shown.decode()
 
 
 def hider():

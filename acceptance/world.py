@@ -54,6 +54,9 @@ def postgres_bin():
         return Path(os.environ["JOBFORGE_PG_BIN"])
     found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
     found = found or [Path(path).resolve().parent for path in [shutil.which("postgres")] if path]
+    # What `scripts/setup` fetched where apt brings none.
+    cache = Path("/var/cache") if os.geteuid() == 0 else Path.home() / ".cache"
+    found = found or [path.parent for path in cache.glob("jobforge/postgres/*/bin/postgres")]
     if not found:
         raise Failed("no Postgres found: set JOBFORGE_PG_BIN")
     return max(found, key=lambda path: [int(part) for part in re.findall(r"\d+", str(path))])
@@ -68,10 +71,10 @@ class World:
     """What a story has: made when it begins, taken down when it ends."""
 
     def __init__(self, name):
+        self.bin = postgres_bin()
         # Under /tmp and open, because root's Postgres runs as another user, who must get there.
         self.dir = Path(tempfile.mkdtemp(prefix=f"jobforge-{name}-", dir="/tmp"))
         self.dir.chmod(0o755)
-        self.bin = postgres_bin()
         self.processes = []
 
     def environment(self, **settings):
@@ -252,7 +255,11 @@ def tell(story):
     """Runs a story in a world of its own; the exit code says how it went."""
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, interrupted)
-    began, world = time.monotonic(), World(story.__name__)
+    began = time.monotonic()
+    try:
+        world = World(story.__name__)
+    except Failed as broken:
+        sys.exit(f"  FAILED: {broken}")
     try:
         story(world)
         print(f"  told in {time.monotonic() - began:.1f} s", flush=True)

@@ -70,7 +70,7 @@ pub struct Cli {
     #[arg(long)]
     pub plots: Option<PathBuf>,
 
-    /// Exit with 1 where a bound is SHORT, or where none could be judged; at full sizes only
+    /// Exit with 1 where a bound is SHORT or could not be judged; at full sizes only
     #[arg(long, conflicts_with = "quick")]
     pub judge: bool,
 

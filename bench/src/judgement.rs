@@ -57,22 +57,26 @@ impl Report {
         metric.bounds.iter().filter_map(judge).collect()
     }
 
-    /// What `--judge` says of the whole run, and its exit code. A run in which nothing could be judged has shown nothing.
+    /// What `--judge` says of the whole run, and its exit code. A run that left out what a bound of it is judged by has not
+    /// shown that bound.
     pub fn verdict(&self) -> (String, ExitCode) {
         let mut judged = 0;
         let mut short = Vec::new();
+        let mut open = Vec::new();
         for &payload in &self.plan.payloads {
             for metric in self.figures.metrics(payload) {
+                let named =
+                    |what: &dyn fmt::Display| format!("\n  {:?} {}: {what}", metric.workload, metric.name);
                 let bounds = self.judged(payload, &metric);
                 judged += bounds.len();
-                let fallen = bounds.iter().filter(|bound| !bound.holds());
-                short.extend(
-                    fallen.map(|bound| format!("\n  {:?} {}: {bound}", metric.workload, metric.name)),
-                );
+                short.extend(bounds.iter().filter(|bound| !bound.holds()).map(|bound| named(bound)));
+                let unjudged = metric.bounds.len() - bounds.len();
+                open.extend((unjudged > 0).then(|| named(&format!("{unjudged} not judged"))));
             }
         }
-        let told = format!("bounds judged: {judged}, short: {}{}", short.len(), short.concat());
-        let sound = judged > 0 && short.is_empty();
+        let told =
+            format!("bounds judged: {judged}, short: {}{}{}", short.len(), short.concat(), open.concat());
+        let sound = judged > 0 && short.is_empty() && open.is_empty();
         (told, if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -144,6 +148,18 @@ mod tests {
         let (told, code) = report.verdict();
         let short = "bounds judged: 3, short: 1\n  W1 what gathering gains: ≥ 5: SHORT";
         assert_eq!((told.as_str(), code), (short, ExitCode::FAILURE));
+    }
+
+    #[test]
+    fn a_bound_whose_other_side_took_no_part_is_not_shown() {
+        let mut report = drained(90.0);
+        report.contenders.truncate(2);
+        report.figures = Figures::default();
+        for (name, rate) in [("jobforge", 90.0), ("raw", 100.0)] {
+            report.figures.record(Size::Small, &DRAIN, name, rate);
+        }
+        let told = "bounds judged: 1, short: 0\n  W3 drain: 1 not judged";
+        assert_eq!(report.verdict(), (told.to_owned(), ExitCode::FAILURE));
     }
 
     #[test]

@@ -105,6 +105,32 @@ fn where_apts_mirrors_cannot_be_reached_npm_brings_a_postgres() {
 }
 
 #[test]
+fn where_apt_brings_an_old_postgres_npm_brings_a_newer_one() {
+    // Where Debian puts version 13; only the directory of the test knows where it is.
+    let old = "echo 'postgres (PostgreSQL) 13.23'";
+    let install = |machine: &Machine| {
+        let dir = machine.root.path().join("usr/lib/postgresql/13/bin");
+        let dir = dir.display();
+        let put = format!(
+            "mkdir -p {dir}; for name in postgres initdb; do echo \"{old}\" >{dir}/$name; chmod 755 {dir}/$name; done"
+        );
+        machine.program("apt-get", &format!("[ \"$1\" = install ] && {{ {put}; }}; exit 0"));
+    };
+    let machine = Machine::new("Linux", &fetch_of(SOUND));
+    install(&machine);
+    let said = machine.setup();
+    assert_eq!(said.code, Some(0), "{}{}", said.stdout, said.stderr);
+    assert!(said.stdout.contains("the installed Postgres is older than 15"), "{}", said.stdout);
+    assert!(said.stdout.contains(".cache/jobforge/postgres/17.10/bin"), "{}", said.stdout);
+
+    let machine = Machine::new("Linux", "exit 1");
+    install(&machine);
+    let said = machine.setup();
+    assert_eq!(said.code, Some(3), "{}{}", said.stdout, said.stderr);
+    assert!(said.stderr.contains("the installed Postgres is older than 15"), "{}", said.stderr);
+}
+
+#[test]
 fn on_a_mac_brew_is_mentioned_before_a_postgres_is_fetched() {
     let said = Machine::new("Darwin", &fetch_of(SOUND)).setup();
     assert_eq!(said.code, Some(0), "{}{}", said.stdout, said.stderr);

@@ -108,6 +108,8 @@ fn verdict(status: &Status) -> String {
         "The schema is up to date.".to_owned()
     } else if !status.newer.is_empty() {
         format!("The database is ahead of this program ({}): upgrade the program.", status.newer.join(", "))
+    } else if status.migrations.iter().any(|(_, state)| matches!(state, FileState::Differs)) {
+        "No migration mends this: use the program that made the schema, or one released after it.".to_owned()
     } else {
         "The schema is not up to date: jobforge migrate".to_owned()
     }

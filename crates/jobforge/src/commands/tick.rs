@@ -25,14 +25,16 @@ pub(crate) async fn run(config: &Config, args: &TickArgs, output: Output) -> Res
     let worker = handlers.builder(settings).build()?;
     let (end, stats, sound) = match signals.unless_repeated(worker.start_once(limit)).await.transpose()? {
         Some(worker) => (see_out(&worker, &mut signals).await, worker.stats(), worker.sound()),
-        None => (End::Stopped, Stats::default(), Ok(())),
+        // It was told to stop before it could look.
+        None => (End::Interrupted, Stats::default(), Ok(())),
     };
     let json = json!({
         "claimed": stats.claimed, "completed": stats.completed, "failed": stats.failed,
         "snoozed": stats.snoozed, "released": stats.released,
     });
     output.answer(&json, || match stats.claimed {
-        0 => "nothing was due".to_owned(),
+        0 if end == End::Itself => "nothing was due".to_owned(),
+        0 => "stopped before anything ran".to_owned(),
         claimed => format!("ran {claimed} jobs: {} completed, {} failed", stats.completed, stats.failed),
     })?;
     sound?;

@@ -41,7 +41,7 @@ pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Resu
     };
     let Some(worker) = started else {
         tell(Stats::default(), output)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(if args.once { End::Interrupted.code() } else { ExitCode::SUCCESS });
     };
     tracing::info!(worker_id = worker.worker_id(), "the worker is ready");
     let end = see_out(&worker, &mut signals).await;
@@ -57,7 +57,7 @@ pub(crate) enum End {
     Itself,
     /// It was told to stop, and did.
     Stopped,
-    /// It was told again, and did not wait for its jobs.
+    /// It was told again, and did not wait for its jobs; or it is a round that could not begin.
     Interrupted,
 }
 

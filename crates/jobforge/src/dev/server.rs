@@ -54,6 +54,7 @@ impl Ground {
                 home.abandon();
                 let home = DevHome::new(Some(Path::new(ROOT_DIR)));
                 let lock = home.take()?;
+                home.withdraw();
                 let server = Server::start(&home, config.pg_bin.as_deref()).await?;
                 Ok(Ground { home, server, _lock: lock })
             }

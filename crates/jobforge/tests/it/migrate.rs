@@ -1,8 +1,8 @@
 //! `jobforge migrate` on an empty database.
 
-use jobforge_testkit::TestDb;
+use jobforge_testkit::{OPERATOR, TestDb};
 
-use crate::{Ran, jobforge, run};
+use crate::{Cli, Ran, jobforge, run};
 
 #[tokio::test]
 async fn an_empty_database_is_planned_migrated_and_then_up_to_date() {
@@ -23,6 +23,28 @@ async fn an_empty_database_is_planned_migrated_and_then_up_to_date() {
     assert_eq!(applied["applied"].as_array().unwrap().len(), planned["migrations"].as_array().unwrap().len());
     assert!(migrate(&["status"]).stdout.contains("The schema is up to date."));
     assert_eq!(migrate(&["up"]).stdout, "nothing to do: the schema is up to date\n");
+}
+
+#[tokio::test]
+async fn a_migration_of_another_text_is_not_told_to_be_mended_by_migrating() {
+    let db = TestDb::new().await;
+    let cli = Cli::new(&db, OPERATOR);
+    let status = |words: &str| {
+        let ran = cli.run(&["migrate", "status"]);
+        assert!(ran.stdout.contains(words), "{ran:?}");
+    };
+    status("The schema is up to date.");
+    let admin = db.connect_super().await;
+    admin
+        .batch_execute("update jobforge.schema_functions set sha256 = 'old' where name = '00_base'")
+        .await
+        .unwrap();
+    status("The schema is not up to date: jobforge migrate");
+    admin
+        .batch_execute("update jobforge.schema_migrations set sha256 = 'other' where version = 2")
+        .await
+        .unwrap();
+    status("No migration mends this");
 }
 
 #[test]

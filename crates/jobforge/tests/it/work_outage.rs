@@ -132,6 +132,22 @@ fn a_worker_that_waits_says_so_once_in_a_while_and_ends_in_order() {
     assert!(!rest.contains(AWAY), "{rest}");
 }
 
+#[test]
+fn a_round_that_is_stopped_before_it_could_look_is_not_taken_for_one() {
+    // Whoever connects waits for an answer.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://worker@{}/postgres", silent.local_addr().unwrap());
+    for round in [&["tick"][..], &["work", "--once"]] {
+        let mut command = cli(url.clone()).command();
+        let child = command.args(round).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let _held = silent.accept().unwrap();
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+        let ended = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!(ended.code, 130, "{round:?}: {ended:?}");
+        assert!(!ended.stdout.contains("nothing was due"), "{ended:?}");
+    }
+}
+
 /// What Postgres itself refuses does not get better by waiting.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_postgres_refuses_ends_the_worker_with_the_reason() {
