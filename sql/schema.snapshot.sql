@@ -2003,7 +2003,7 @@ create function jobforge.release_jobs(p_lease_id uuid, p_tenant_ids uuid[] DEFAU
 alter function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) owner to jf_sys;
 grant execute on function jobforge.release_jobs(uuid, uuid[], uuid[], integer[]) to jf_worker;
 
-create function jobforge.release_others(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[]) returns integer language plpgsql volatile security definer set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set lock_timeout=100ms set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+create function jobforge.release_others(p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[]) returns integer language plpgsql volatile security definer set enable_mergejoin=off set enable_seqscan=off set jit=off set lock_timeout=100ms set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
 alter function jobforge.release_others(uuid, uuid[], uuid[], integer[]) owner to jf_sys;
 grant execute on function jobforge.release_others(uuid, uuid[], uuid[], integer[]) to jf_worker;
 
@@ -2051,6 +2051,9 @@ alter function jobforge.require_limit(integer) owner to jf_sys;
 grant execute on function jobforge.require_limit(integer) to jf_fn;
 grant execute on function jobforge.require_limit(integer) to jf_owner;
 
+create function jobforge.require_listed(p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[]) returns void language plpgsql immutable;
+alter function jobforge.require_listed(uuid[], uuid[], integer[]) owner to jf_sys;
+
 create function jobforge.require_new_key(p_id text, p_secret_sha256 bytea, p_role text, p_tenant_id uuid) returns void language plpgsql immutable;
 alter function jobforge.require_new_key(text, bytea, text, uuid) owner to jf_sys;
 
@@ -2086,6 +2089,9 @@ grant execute on function jobforge.require_term(bigint) to jf_owner;
 
 create function jobforge.require_verdict(p_verdict text, p_job_id uuid) returns text language plpgsql immutable;
 alter function jobforge.require_verdict(text, uuid) owner to jf_sys;
+
+create function jobforge.require_worker_id(p_worker_id text) returns void language plpgsql immutable;
+alter function jobforge.require_worker_id(text) owner to jf_sys;
 
 create function jobforge.reschedule_job(p_tenant_id uuid, p_job_id uuid, p_run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_max_attempts integer DEFAULT NULL::integer) returns TABLE(id uuid, status text, run_at timestamp with time zone, max_attempts integer) language plpgsql volatile security definer set enable_seqscan=off set jit=off set search_path=pg_catalog, pg_temp;
 alter function jobforge.reschedule_job(uuid, uuid, timestamp with time zone, integer) owner to jf_fn;

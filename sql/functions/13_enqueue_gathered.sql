@@ -29,6 +29,11 @@ begin
     cardinality(p_queues), cardinality(p_priorities), cardinality(p_run_ats), cardinality(p_max_attempts),
     cardinality(p_correlation_ids), cardinality(p_traceparents), cardinality(p_tags), cardinality(p_sources),
     cardinality(p_source_refs), cardinality(p_concurrency_keys), cardinality(p_created_bys));
+  -- Whose a row is stands at its place in the column.
+  if array_ndims(p_tenant_ids) > 1 or array_lower(p_tenant_ids, 1) <> 1
+      or array_ndims(p_created_bys) > 1 or array_lower(p_created_bys, 1) <> 1 then
+    perform jobforge.refuse('JF001', 'columns_differ', 'the tenants and authors are no plain lists');
+  end if;
 
   -- Most jobs are plain, as enqueue_plain has them: all of them in a statement that is set up in a third of the time.
   if coalesce(p_queues, p_correlation_ids, p_traceparents, p_sources, p_source_refs, p_concurrency_keys) is null

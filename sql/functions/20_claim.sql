@@ -18,7 +18,7 @@ declare
   -- How many ready jobs are counted. 0: the claim has positions, or is malformed.
   v_few constant integer := case
     when p_worker_id is not null and p_limit between 1 and 5000 and (p_free >= 0) is not false and (p_window >= 1) is not false
-      and p_queues[1] is not null and cardinality(p_queues) <= 50 and array_position(p_queues, null) is null
+      and p_queues[1] is not null and p_queues[0] is null and p_types[0] is null and cardinality(p_queues) <= 50 and array_position(p_queues, null) is null
       and p_types[1] is not null and cardinality(p_types) <= 500 and array_position(p_types, null) is null
       and jobforge.is_plain(p_cursor) and p_quick is not null then least(p_limit, 32) + 1
     else 0 end;

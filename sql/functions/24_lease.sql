@@ -20,6 +20,10 @@ begin
     perform jobforge.refuse('JF001', 'window_out_of_range', 'p_window must be 1 to 100000');
   elsif array_ndims(p_queues) is distinct from 1 or cardinality(p_queues) > 50 or array_position(p_queues, null) is not null then
     perform jobforge.refuse('JF001', 'queues_out_of_range', 'p_queues must name 1 to 50 queues');
+  elsif array_lower(p_queues, 1) <> 1 or array_lower(p_types, 1) <> 1 then
+    perform jobforge.refuse('JF001', 'columns_differ', 'p_queues and p_types are plain lists');
+  elsif exists (select from unnest(p_queues) as q where length(q) > 63) then
+    perform jobforge.refuse('JF001', 'queue_malformed', 'a queue has at most 63 characters');
   elsif array_ndims(p_types) is distinct from 1 or cardinality(p_types) > 500 or array_position(p_types, null) is not null then
     perform jobforge.refuse('JF001', 'types_out_of_range', 'p_types must name 1 to 500 types');
   elsif p_quick is null then
@@ -117,7 +121,10 @@ create or replace function jobforge.keep_lease(p_lease jobforge.leases) returns 
 language plpgsql volatile
 as $$
 begin
-  insert into jobforge.leases select (p_lease).*;
+  insert into jobforge.leases select (p_lease).* on conflict (id) do nothing;
+  if not found then
+    perform jobforge.refuse('JF008', 'lease_taken', format('there is a lease %s: release it, or give another id', (p_lease).id));
+  end if;
 end
 $$;
 comment on function jobforge.keep_lease(jobforge.leases) is 'Stores a new lease once it holds something.';

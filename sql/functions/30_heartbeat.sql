@@ -16,12 +16,7 @@ declare
   v_expires timestamptz;
   v_worker integer;
 begin
-  if cardinality(p_job_ids) > 0 then
-    perform jobforge.require_columns(cardinality(p_job_ids), coalesce(cardinality(p_tenant_ids), 0),
-      coalesce(cardinality(p_fences), 0));
-  elsif greatest(cardinality(p_tenant_ids), cardinality(p_fences)) > 0 then
-    perform jobforge.refuse('JF001', 'columns_differ', 'the columns of a batch differ in length');
-  end if;
+  perform jobforge.require_listed(p_tenant_ids, p_job_ids, p_fences);
   -- What a list leaves out is forgotten, and would be given back by nobody.
   if p_through is not null and (p_job_ids is null
       or greatest(array_ndims(p_job_ids), array_ndims(p_tenant_ids), array_ndims(p_fences)) > 1
@@ -63,6 +58,21 @@ $$;
 comment on function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) is
   'Renews a lease. The first row tells its new expiry, the others which of the listed jobs are canceled or lost.';
 grant execute on function jobforge.heartbeat(uuid, uuid[], uuid[], integer[], bigint) to jf_worker;
+
+create or replace function jobforge.require_listed(p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[]) returns void
+language plpgsql immutable
+as $$
+begin
+  if cardinality(p_job_ids) > 100000 then
+    perform jobforge.refuse('JF001', 'batch_size', 'a list of a lease''s jobs holds at most 100000');
+  elsif coalesce(cardinality(p_tenant_ids), 0) <> coalesce(cardinality(p_job_ids), 0)
+      or coalesce(cardinality(p_fences), 0) <> coalesce(cardinality(p_job_ids), 0) then
+    perform jobforge.refuse('JF001', 'columns_differ', 'the columns of a batch differ in length');
+  end if;
+end
+$$;
+comment on function jobforge.require_listed(uuid[], uuid[], integer[]) is
+  'Refuses a list of what a worker holds that is longer than the widest window, or whose columns differ in length.';
 
 create or replace function jobforge.notice_outage(p_now timestamptz) returns boolean
 language plpgsql volatile

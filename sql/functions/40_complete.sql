@@ -20,6 +20,10 @@ begin
     coalesce(cardinality(p_fences), 0), cardinality(p_results), cardinality(p_locators));
   if jobforge.lease_lives(p_lease_id, v_now) then
     if p_results is not null then
+      -- A result is found by its place in the column.
+      if array_ndims(p_results) > 1 or array_lower(p_results, 1) <> 1 then
+        perform jobforge.refuse('JF001', 'columns_differ', 'the results are no plain list');
+      end if;
       -- No job has a null fence: a row whose result is too large is met by none.
       v_fences := array(select case when pg_column_size(r.result) > 1048576 then null else r.fence end
         from unnest(p_fences, p_results) as r(fence, result));

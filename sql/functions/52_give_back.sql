@@ -12,6 +12,8 @@ as $$
 declare
   v_now timestamptz := jobforge.clock();
   v_done integer[] := '{}';
+  v_tenant_ids uuid[];
+  v_job_ids uuid[];
   v_back record;
 begin
   if p_job_ids is null and p_tenant_ids is null and p_fences is null then
@@ -31,7 +33,7 @@ begin
   perform jobforge.require_columns(cardinality(p_job_ids), coalesce(cardinality(p_tenant_ids), 0),
     coalesce(cardinality(p_fences), 0));
   if jobforge.lease_lives(p_lease_id, v_now) then
-    with mine as (
+    with locked as (
       select r.at::integer as at, r.tenant_id, r.id
       from (select u.* from unnest(p_tenant_ids, p_job_ids, p_fences) with ordinality as u(tenant_id, id, fence, at)
             order by u.tenant_id, u.id) as r
@@ -40,9 +42,8 @@ begin
         where j.tenant_id = r.tenant_id and j.id = r.id and j.fence = r.fence and j.lease_id = p_lease_id
         for no key update) as j
     )
-    select array_agg(m.at) into v_done from mine m;
-    v_back := jobforge.hand_back(p_lease_id, array(select p_tenant_ids[i] from unnest(v_done) as i),
-      array(select p_job_ids[i] from unnest(v_done) as i), v_now);
+    select array_agg(l.at), array_agg(l.tenant_id), array_agg(l.id) into v_done, v_tenant_ids, v_job_ids from locked l;
+    v_back := jobforge.hand_back(p_lease_id, coalesce(v_tenant_ids, '{}'), coalesce(v_job_ids, '{}'), v_now);
     perform jobforge.look_behind(v_back.queues, v_back.run_ats);
   end if;
   return query select v.at, v.verdict

@@ -5,7 +5,7 @@ create or replace function jobforge.release_others(
   p_lease_id uuid, p_tenant_ids uuid[], p_job_ids uuid[], p_fences integer[]) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
+set enable_mergejoin = off set enable_seqscan = off
 set jit = off set plan_cache_mode = force_generic_plan set lock_timeout = '100ms'
 as $$
 declare
@@ -14,10 +14,10 @@ declare
   v_job_ids uuid[];
   v_back record;
 begin
-  perform jobforge.require_columns(cardinality(p_job_ids), coalesce(cardinality(p_tenant_ids), 0),
-    coalesce(cardinality(p_fences), 0));
+  perform jobforge.require_listed(p_tenant_ids, p_job_ids, p_fences);
   -- Whom a list leaves out goes back: one with holes would give jobs away that run.
-  if p_job_ids is null or array_position(p_job_ids, null) is not null or array_position(p_tenant_ids, null) is not null
+  if coalesce(cardinality(p_job_ids), 0) = 0 or greatest(array_ndims(p_job_ids), array_ndims(p_tenant_ids), array_ndims(p_fences)) > 1
+      or array_position(p_job_ids, null) is not null or array_position(p_tenant_ids, null) is not null
       or array_position(p_fences, null) is not null then
     perform jobforge.refuse('JF001', 'jobs_missing', 'all jobs that are kept are listed, each with its tenant and fence');
   end if;

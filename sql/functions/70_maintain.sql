@@ -150,7 +150,7 @@ end
 $$;
 comment on function jobforge.leave(uuid, uuid[], uuid[], integer[], integer, timestamptz) is
   'Keeps a lost lease for those of its jobs that were not taken back: claim 0 are those of the first p_started, which may have '
-  'started, claim 1 the others. No claim has such a number.';
+  'started, claim 1 the others. Its own claims are gone by then.';
 
 create or replace function jobforge.left_started(p_lease_id uuid) returns integer
 language sql stable

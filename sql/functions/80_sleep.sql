@@ -11,6 +11,7 @@ declare
 begin
   perform jobforge.login_tenant();
   perform jobforge.require_claim(p_worker_id, p_queues, p_types, 1, null);
+  perform jobforge.require_worker_id(p_worker_id);
   if p_seconds is null or p_seconds not between 1 and 3600 then
     perform jobforge.refuse('JF001', 'sleep_out_of_range', 'p_seconds must be 1 to 3600');
   end if;
@@ -50,9 +51,7 @@ declare
   v_now timestamptz := jobforge.clock();
 begin
   perform jobforge.login_tenant();
-  if p_worker_id is null then
-    perform jobforge.refuse('JF001', 'worker_missing', 'p_worker_id is null');
-  end if;
+  perform jobforge.require_worker_id(p_worker_id);
   -- Before this sign of life hides the gap from the leader.
   perform jobforge.notice_outage(v_now);
   insert into jobforge.sentinel as s (holder, expires_at) values (p_worker_id, v_now + interval '2 seconds')

@@ -13,9 +13,8 @@ declare
 begin
   perform jobforge.login_tenant();
   perform jobforge.require_claim(p_worker_id, p_queues, p_types, 1, null);
-  if length(p_worker_id) not between 1 and 200 then
-    perform jobforge.refuse('JF001', 'worker_id_length', 'a worker id has 1 to 200 characters');
-  elsif p_slots is null or p_slots not between 1 and 100000 then
+  perform jobforge.require_worker_id(p_worker_id);
+  if p_slots is null or p_slots not between 1 and 100000 then
     perform jobforge.refuse('JF001', 'slots_out_of_range', 'p_slots must be 1 to 100000');
   elsif octet_length(p_metadata::text) > 16384 then
     perform jobforge.refuse('JF001', 'metadata_too_large', 'p_metadata holds at most 16 KiB');
@@ -34,6 +33,19 @@ $$;
 comment on function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) is
   'Makes a worker known under its stable id (host:pid:boot-uuid); again, it refreshes what is known of it.';
 grant execute on function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) to jf_worker;
+
+create or replace function jobforge.require_worker_id(p_worker_id text) returns void
+language plpgsql immutable
+as $$
+begin
+  if p_worker_id is null then
+    perform jobforge.refuse('JF001', 'worker_missing', 'p_worker_id is null');
+  elsif length(p_worker_id) not between 1 and 200 then
+    perform jobforge.refuse('JF001', 'worker_id_length', 'a worker id has 1 to 200 characters');
+  end if;
+end
+$$;
+comment on function jobforge.require_worker_id(text) is 'Refuses a worker id that none is registered under.';
 
 create or replace function jobforge.stop_worker(p_worker_id text) returns boolean
 language plpgsql volatile security definer

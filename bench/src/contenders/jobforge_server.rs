@@ -21,7 +21,7 @@ pub async fn serve([tenant_url, operator_url]: [String; 2], gather: bool) -> Res
     let mut tenants = Vec::new();
     for number in 0..TENANTS {
         let tenant = Uuid::now_v7();
-        rpc::upsert_tenant(&operator, &Tenant::named(tenant, &format!("bench {number}"))).await?;
+        rpc::upsert_tenant(&operator, &Tenant::named(tenant, format!("bench {number}"))).await?;
         tenants.push((tenant, key(&operator, KeyScope::Producer(tenant)).await?));
     }
     let rates = RateLimits { per_credential: NO_LIMIT, refused_per_address: NO_LIMIT };

@@ -125,7 +125,8 @@ impl Bundle {
     /// Takes in what another one that goes with it has to tell.
     pub(crate) fn merge(&mut self, other: Bundle) {
         let Bundle { completions, failures, releases, snoozes, settled, again_at, .. } = other;
-        self.again_at = self.again_at.max(again_at);
+        // The earlier: what comes to it all the time must not put it off for ever.
+        self.again_at = self.again_at.min(again_at);
         self.settled.started += settled.started;
         self.completions.append(completions);
         self.failures.append(failures);

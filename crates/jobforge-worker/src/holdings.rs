@@ -78,7 +78,7 @@ impl Holdings {
     pub(crate) fn beats(&self) -> Vec<BeatList> {
         let mut leases = self.lock();
         let beaten = leases.iter_mut().filter_map(|held| {
-            let due = held.holds_jobs() || held.lease.is_retiring();
+            let due = held.holds_jobs() || (held.lease.is_retiring() && !held.lease.is_unheard());
             (due && held.lease.life() != Life::Lost).then(|| held.beat())
         });
         beaten.collect()
@@ -148,9 +148,7 @@ impl Holdings {
     pub(crate) fn closable(&self) -> Vec<Arc<Lease>> {
         let mut leases = self.lock();
         leases.retain(|held| held.lease.life() != Life::Lost || held.holds_jobs());
-        let over = leases
-            .iter()
-            .filter(|held| held.lease.is_retiring() && held.lease.life() == Life::Live && !held.holds_jobs());
+        let over = leases.iter().filter(|held| held.is_left_alone() && !held.holds_jobs());
         over.map(|held| held.lease.clone()).collect()
     }
 
@@ -219,8 +217,13 @@ impl Held {
 
     /// Whether it may hold jobs that nobody here knows of, beside some that are known: without those it is closed.
     fn hides_jobs(&self) -> bool {
+        self.lease.keeps_claims() && self.is_left_alone() && self.holds_jobs()
+    }
+
+    /// Whether no claim goes to it any more, nor is one under way, of whose jobs nobody here would know yet.
+    fn is_left_alone(&self) -> bool {
         let lease = &self.lease;
-        lease.keeps_claims() && lease.is_retiring() && lease.life() == Life::Live && self.holds_jobs()
+        lease.is_retiring() && !lease.is_claiming() && lease.life() == Life::Live
     }
 
     fn holds_jobs(&self) -> bool {

@@ -199,6 +199,10 @@ pub(crate) struct Lease {
     retiring: AtomicBool,
     /// Something is on it in the database that no list here names.
     keeps_claims: AtomicBool,
+    /// A claim onto it is under way: what is on it then, this worker may be about to hear of.
+    claiming: AtomicBool,
+    /// No answer told that it is there.
+    unheard: bool,
     good_until: Mutex<Instant>,
     /// The most of its jobs that may have started without having been reported: what the database was told.
     window: AtomicUsize,
@@ -225,6 +229,8 @@ impl Lease {
             life: AtomicU8::new(Life::Live as u8),
             retiring: AtomicBool::new(false),
             keeps_claims: AtomicBool::new(false),
+            claiming: AtomicBool::new(false),
+            unheard: false,
             good_until: Mutex::new(good_until),
             window: AtomicUsize::new(window),
             unsettled: AtomicUsize::new(0),
@@ -236,6 +242,15 @@ impl Lease {
         let lease = Lease::new(id, 1, good_until);
         lease.retire();
         lease
+    }
+
+    /// One that a claim without an answer may have made. What may be on it goes back when it is closed.
+    pub(crate) fn unheard(id: Uuid, window: usize, good_until: Instant) -> Lease {
+        Lease { unheard: true, ..Lease::new(id, window, good_until) }
+    }
+
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.unheard
     }
 
     pub(crate) fn window(&self) -> usize {
@@ -290,12 +305,21 @@ impl Lease {
         self.keeps_claims.load(Ordering::Acquire)
     }
 
+    // In one order for all: who lets it retire sees the claim, or who claims sees that it retires.
     pub(crate) fn retire(&self) {
-        self.retiring.store(true, Ordering::Release);
+        self.retiring.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn is_retiring(&self) -> bool {
-        self.retiring.load(Ordering::Acquire)
+        self.retiring.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_claiming(&self, claiming: bool) {
+        self.claiming.store(claiming, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_claiming(&self) -> bool {
+        self.claiming.load(Ordering::SeqCst)
     }
 }
 

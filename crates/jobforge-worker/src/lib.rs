@@ -34,6 +34,7 @@ mod beside;
 mod broker;
 mod buffer;
 mod bundle;
+mod claiming;
 mod config;
 mod context;
 mod desk;

@@ -9,15 +9,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
-use crate::apart::{AGAIN, SEARCH, is_locked};
+use crate::apart::{AGAIN, is_locked};
 use crate::job::{Job, Life, Stop};
 use crate::link::{told, within};
 
 /// How many notes may wait; a handler that says more waits with them.
-const MOST_WAITING: usize = 1024;
+pub(crate) const MOST_WAITING: usize = 1024;
 
 /// How many lines go in one call.
 const MOST_LINES: usize = 1000;
+
+/// How long a round of notes may wait for locks: the outcomes of all jobs wait with it.
+const SEARCH: Duration = Duration::from_millis(200);
 
 /// How many lines of an attempt the database keeps.
 const MOST_KEPT: usize = 10_000;

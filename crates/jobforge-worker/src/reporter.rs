@@ -18,7 +18,7 @@ use crate::flights::{Flights, Landed};
 use crate::holdings::BeatList;
 use crate::job::{Lease, Life};
 use crate::link::{told, within};
-use crate::notes::Speech;
+use crate::notes::{MOST_WAITING, Speech};
 
 /// The reporter of one worker.
 pub(crate) struct Reporter {
@@ -127,11 +127,17 @@ impl Reporter {
                 () = sleep_until(until), if goes => break,
             }
         }
-        // After the outcomes, because a job's notes were put in before its outcome.
-        while let Ok(note) = self.inboxes.notes.try_recv() {
+        self.hear();
+        Ok(())
+    }
+
+    /// Takes in what jobs said. After their outcomes, because a job's notes were put in before its outcome; and no more than may
+    /// have been there then, for jobs may go on talking.
+    fn hear(&mut self) {
+        for _ in 0..MOST_WAITING {
+            let Ok(note) = self.inboxes.notes.try_recv() else { return };
             self.speech.gather(note);
         }
-        Ok(())
     }
 
     /// When there is something to do without anything new.
@@ -262,6 +268,8 @@ impl Reporter {
         let patience = self.engine.config.call_timeout;
         let call = Call { client, patience, engine: &self.engine };
         self.engine.config.faults.hit("report").await;
+        // What somebody held locked may be so still, and takes its time.
+        self.bundles.sort_by_key(Bundle::is_set_aside);
         for bundle in self.bundles.iter_mut().filter(|bundle| is_due(bundle)) {
             match bundle.lease.life() {
                 Life::Live => bundle.send(call).await?,
@@ -317,6 +325,11 @@ impl Reporter {
                 return Ok(());
             }
             Err(error) if error.is_transient() => return Err(error),
+            // Its claim may still be under way in the database, though nobody waits for its answer.
+            Err(error) if error.code() == Some(Code::LeaseLost) && self.may_come(lease) => {
+                self.close_at = Some(Instant::now() + AGAIN);
+                return Ok(());
+            }
             Err(error) if error.code() == Some(Code::LeaseLost) => {}
             Err(error) => {
                 tracing::error!(lease_id = %lease.id, error = told(&error), "a lease cannot be closed");
@@ -327,6 +340,12 @@ impl Reporter {
         // What came back from it, or the next suspect, may be had now.
         self.engine.wake.notify_one();
         Ok(())
+    }
+
+    /// Whether a lease of which no answer told may come to be, and be closed then. At the end nobody is there to wait for it.
+    fn may_come(&self, lease: &Lease) -> bool {
+        let waits = !self.engine.last_call.is_cancelled();
+        waits && lease.is_unheard() && lease.good_until() > std::time::Instant::now()
     }
 
     fn to_free(&self) -> Vec<BeatList> {
@@ -382,6 +401,7 @@ impl Reporter {
         );
         sleep(self.backoff.next_delay()).await;
         // Leases may have been lost meanwhile, whether or not the database answers.
+        self.hear();
         self.speech.forget_lost();
         self.bundle();
         for bundle in self.bundles.iter_mut().filter(|bundle| bundle.lease.life() == Life::Lost) {

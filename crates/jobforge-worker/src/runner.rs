@@ -13,8 +13,9 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
 use crate::beside::Beside;
+use crate::claiming::Claiming;
 use crate::engine::{Engine, Phase};
-use crate::job::{Job, Lease, Life};
+use crate::job::{Job, Lease};
 use crate::lanes::{Lane, SHORT};
 use crate::link::{Link, told, within};
 use crate::positions::Positions;
@@ -180,7 +181,8 @@ impl Claimer {
         let client = self.link.client().await?;
         let engine = self.engine.clone();
         let patience = engine.config.call_timeout;
-        let lease_id = self.usable_lease();
+        let claiming = self.usable_lease();
+        let lease_id = claiming.as_ref().map(Claiming::lease_id);
         self.new_lease = lease_id.is_none().then(uuid::Uuid::new_v4);
         engine.config.faults.hit("claim").await;
         let first = limit.min(engine.config.claim_max);
@@ -197,8 +199,10 @@ impl Claimer {
         let request = ClaimRequest { free, ..self.request(first, lease_id) };
         let prepared = self.readiness.claim(self.link.made());
         let call = within(patience, "claim_jobs", rpc::claim_prepared(&*client, prepared, &request));
+        let faults = &engine.config.faults;
         let Some(other) = other else {
             let answer = call.await;
+            faults.hit("claimed").await;
             self.learn(&answer, sent);
             self.lend(Lane::First, &client, sent);
             return self.heed(answer, first, (sent, Lane::First));
@@ -208,7 +212,6 @@ impl Claimer {
         // One of them widens the lease: the other would wait for it.
         let request = ClaimRequest { cursor: &cursor, window: None, ..self.request(rest, lease_id) };
         let call_beside = within(patience, "claim_jobs", rpc::claim_prepared(&*other, None, &request));
-        let faults = &engine.config.faults;
         let (answer, answer_beside) = join(
             async {
                 faults.hit("first of two claims").await;
@@ -353,24 +356,6 @@ impl Claimer {
         round
     }
 
-    /// The lease to put new jobs on, if it has enough life before it. One without jobs is not renewed: it is
-    /// left to end, and the database makes a new one.
-    fn usable_lease(&mut self) -> Option<uuid::Uuid> {
-        self.fit_window();
-        let config = &self.engine.config;
-        let lease = self.lease.as_ref()?;
-        let holds_jobs = self.engine.holdings.holds_jobs(lease);
-        let lasts = lease.good_until() > Instant::now() + config.heartbeat_interval() + config.margin();
-        if lease.life() == Life::Live && !lease.is_retiring() && (holds_jobs || lasts) {
-            return Some(lease.id);
-        }
-        if !holds_jobs && !lease.is_retiring() {
-            self.engine.holdings.forget(lease);
-        }
-        self.lease = None;
-        None
-    }
-
     /// What a claim's error means for the lease. Without an answer there may be jobs on it that this worker
     /// never heard of: it takes no more, and gives them back by closing it.
     fn doubt(&mut self, error: &Error, sent: Instant) {
@@ -388,7 +373,7 @@ impl Claimer {
         } else if leaves_doubt(error) {
             let lease = self.lease.take().or_else(|| {
                 let good_until = sent + self.engine.config.lease();
-                let lease = Arc::new(Lease::new(self.new_lease?, self.window, good_until));
+                let lease = Arc::new(Lease::unheard(self.new_lease?, self.window, good_until));
                 self.engine.holdings.adopt(&lease, []);
                 Some(lease)
             });

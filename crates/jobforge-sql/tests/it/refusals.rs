@@ -198,6 +198,8 @@ async fn each_bad_argument_has_its_reason() {
     let whole = format!("{lease}, {tenants}, {ids}, {fences}");
     let one = format!("{lease}, '{}', '{}', {}", job.tenant_id, job.id, job.fence);
     let lanes = "'{default}', '{test.noop}'";
+    stage.jobs(1).await; // for a claim that would be made
+    let (tenants_in, ids_in) = (format!("{{{}}}", job.tenant_id), format!("{{{}}}", job.id));
     let wide = format!("jsonb_build_object('x', repeat('x', {}))", 16 * 1024);
     let worker = [
         (format!("fail_jobs({whole}, '{{sometimes}}', '{{x}}')"), "JF001 class_unknown"),
@@ -214,7 +216,23 @@ async fn each_bad_argument_has_its_reason() {
         (format!("claim_jobs('w1', {lanes}, p_quick => null)"), "JF001 quick_missing"),
         ("claim_jobs('w1', '{{default}}', '{test.noop}')".to_owned(), "JF001 queues_out_of_range"),
         ("claim_jobs('w1', '{default}', '{{test.noop}}')".to_owned(), "JF001 types_out_of_range"),
+        ("claim_jobs('w1', '[0:1]={default,other}', '{test.noop}')".to_owned(), "JF001 columns_differ"),
+        ("claim_jobs('w1', '{default}', '[2:2]={test.noop}')".to_owned(), "JF001 columns_differ"),
+        (
+            "claim_jobs('w1', array[repeat('q', 64)], '{test.noop}', p_cursor => '{\"turn\": 1}')".to_owned(),
+            "JF001 queue_malformed",
+        ),
+        (format!("claim_jobs('w1', {lanes}, p_new_lease_id => {lease})"), "JF008 lease_taken"),
+        (format!("complete_jobs({whole}, '[0:0]={{1}}')"), "JF001 columns_differ"),
+        (format!("complete_jobs({whole}, '{{{{1}}}}')"), "JF001 columns_differ"),
+        (
+            format!("release_others({lease}, '{{{tenants_in}}}', '{{{ids_in}}}', '{{{{1}}}}')"),
+            "JF001 jobs_missing",
+        ),
         ("look(null)".to_owned(), "JF001 worker_missing"),
+        ("look(repeat('w', 201))".to_owned(), "JF001 worker_id_length"),
+        (format!("sleep_worker(repeat('w', 201), {lanes})"), "JF001 worker_id_length"),
+        (format!("register_worker('', 'host', 1, 'test', {lanes})"), "JF001 worker_id_length"),
         (format!("sleep_worker(null, {lanes})"), "JF001 worker_missing"),
         (format!("sleep_worker('w1', {lanes}, 0)"), "JF001 sleep_out_of_range"),
         (format!("sleep_worker('w1', {lanes}, 3601)"), "JF001 sleep_out_of_range"),
@@ -237,9 +255,45 @@ async fn each_bad_argument_has_its_reason() {
         ),
     ];
     refused(&stage.app, &app).await;
+    let gathered = format!(
+        "enqueue_gathered('[0:0]={{{TENANT_A}}}', '{{test.noop}}', '{{1}}', p_priorities => '{{10}}')"
+    );
+    refused(&stage.operator, &[(gathered, "JF001 columns_differ")]).await;
     let last = "ffffffff-ffff-ffff-ffff-ffffffffffff";
     let operator = [(format!("upsert_tenant('{last}', 'Last')"), "JF001 tenant_out_of_range")];
     refused(&stage.operator, &operator).await;
+}
+
+#[tokio::test]
+async fn a_release_tells_of_a_column_in_two_dimensions_what_became_of_its_jobs() {
+    let stage = Stage::set().await;
+    let job = stage.running().await;
+    let [lease, tenants, ids, fences] = written(&job);
+    let sql = format!(
+        "select verdict from jobforge.release_jobs({lease}, array[{tenants}::uuid[]], array[{ids}::uuid[]], {fences})"
+    );
+    let rows = stage.worker.query(&sql, &[]).await.unwrap();
+    assert_eq!(rows[0].get::<_, String>(0), "done");
+    assert_eq!(stage.told(job.id).await, "queued 1/0/0");
+}
+
+#[tokio::test]
+async fn a_worker_that_holds_more_than_a_batch_is_kept_alive() {
+    let stage = Stage::set().await;
+    let job = stage.running().await;
+    let [lease, ..] = written(&job);
+    let list = |rows: u32| {
+        let many = |element: &str| format!("array_fill({element}, array[{rows}])");
+        format!(
+            "heartbeat({lease}, {}, {}, {})",
+            many("gen_random_uuid()"),
+            many("gen_random_uuid()"),
+            many("1")
+        )
+    };
+    let told = verdict(&stage.worker, &list(20_000)).await;
+    assert!(told.starts_with("accepted"), "{told}");
+    refused(&stage.worker, &[(list(100_001), "JF001 batch_size")]).await;
 }
 
 #[tokio::test]

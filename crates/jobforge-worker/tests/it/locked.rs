@@ -140,7 +140,8 @@ async fn a_lease_that_cannot_be_closed_yet_holds_nobody_up_and_leaves_nobody_wai
             .await;
     }
     assert_eq!(story.job(unheard).await.status, "running");
-    let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+    let waiting = "select count(*) from pg_stat_activity
+                   where datname = current_database() and wait_event_type = 'Lock'";
     eventually("nobody waits for long", async || (story.count(waiting).await == 0).then_some(())).await;
     holder.commit().await;
     let job = story.until(unheard, "succeeded").await;

@@ -138,8 +138,8 @@ fn a_round_that_is_stopped_before_it_could_look_is_not_taken_for_one() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://worker@{}/postgres", silent.local_addr().unwrap());
     for round in [&["tick"][..], &["work", "--once"]] {
-        let mut command = cli(url.clone()).command();
-        let child = command.args(round).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let cli = cli(url.clone());
+        let child = cli.command().args(round).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let _held = silent.accept().unwrap();
         kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
         let ended = Ran::of(child.wait_with_output().unwrap());

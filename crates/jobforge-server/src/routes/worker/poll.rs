@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use jobforge_core::{ClaimRequest, Claimed, Code, Cursor, Error, JobRef, rpc};
+use jobforge_core::{ClaimRequest, Claimed, Cursor, JobRef, rpc};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
-use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use super::sift::sift;
 use crate::app::App;
-use crate::problem::{ErrorCode, Problem};
+use crate::problem::Problem;
 
 /// How much longer than the wait a mark of sleep lasts, in seconds.
 const MARK_SPARE: u64 = 5;
@@ -104,8 +103,7 @@ impl Ask {
         };
         let mut claimed = client
             .attempt(async |c| rpc::bound_to(c, self.bound, rpc::claim_jobs(c, &request)).await)
-            .await
-            .map_err(refusal)?;
+            .await?;
         self.cursor.advance(&claimed);
         match sift(app, self, &mut claimed).await {
             Ok(()) => Ok(claimed),
@@ -187,15 +185,4 @@ impl Ask {
             }
         }
     }
-}
-
-/// A claim's refusal; a lease's id that is taken is the caller's mistake, or its own first try.
-fn refusal(error: Error) -> Problem {
-    if let Error::Database { source, .. } = &error
-        && source.code() == Some(&SqlState::UNIQUE_VIOLATION)
-    {
-        let detail = "there is a lease of the id new_lease_id; release it, or give another";
-        return Problem::new(ErrorCode::Refused(Code::WrongState), "lease_taken", detail);
-    }
-    Problem::from(error)
 }

@@ -56,8 +56,8 @@ async fn a_list_with_holes_gives_nothing_away() {
     let jobs = stage.claim(2).await;
     let lease = jobs[0].lease_id;
     for (lists, reason) in [
-        ("null, null, null", "batch_size"),
-        ("'{}', '{}', '{}'", "batch_size"),
+        ("null, null, null", "jobs_missing"),
+        ("'{}', '{}', '{}'", "jobs_missing"),
         ("array[null::uuid], array[null::uuid], array[1]", "jobs_missing"),
         ("array[gen_random_uuid()], array[gen_random_uuid()], array[null::integer]", "jobs_missing"),
         ("array[gen_random_uuid()], array[gen_random_uuid()], array[1, 1]", "columns_differ"),
