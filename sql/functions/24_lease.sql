@@ -276,6 +276,7 @@ declare
   v_snapshot pg_snapshot := pg_current_snapshot();
   v_full boolean;
   v_apart interval;
+  v_due timestamptz;
 begin
   select s.* into v_sweep from jobforge.sweeps s where s.queue = p_queue and s.lanes = p_lanes;
   v_full := v_sweep.full_at < p_now - interval '1 minute';
@@ -293,11 +294,14 @@ begin
   end if;
   -- Whoever writes a job writes a run_at that is not in its past. So once every transaction that could have been
   -- writing at the mark has ended, nothing can appear any more before the mark (less what a statement may take from
-  -- reading the clock to its first write). What breaks the rule, a claim rolled back, is found once a minute.
+  -- reading the clock to its first write), but for what is due and not ready yet: more than claims promote at a time.
+  -- What breaks the rule, a claim rolled back, is found once a minute.
+  v_due := (select min(f.run_at) from jobforge.jobs f
+            where f.status = 'queued' and not f.ready and not f.taken and f.finished_at is null and f.run_at <= p_now);
   update jobforge.sweeps s set swept_at = p_now, low_before = held.low,
     late = false, late_since = case when s.late then s.late_since end,
     full_at = case when v_full then p_now else s.full_at end,
-    low = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then s.mark_at - interval '5 seconds' else s.low end,
+    low = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then least(s.mark_at - interval '5 seconds', v_due) else s.low end,
     mark_at = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then p_now else s.mark_at end,
     mark_xid = case when pg_snapshot_xmin(v_snapshot) >= s.mark_xid then pg_snapshot_xmax(v_snapshot) else s.mark_xid end
   from (select x.ctid as place, x.low, x.low_before from jobforge.sweeps x where x.queue = p_queue and x.lanes = p_lanes

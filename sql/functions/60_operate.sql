@@ -80,6 +80,9 @@ begin
   if v_job.status <> 'queued' then
     perform jobforge.refuse('JF008', 'job_' || v_job.status, format('job %s is %s: only waiting jobs are rescheduled', p_job_id, v_job.status));
   end if;
+  -- Again: whoever had the job locked may have kept it for long, and no run_at is written that is in the past (see "Sweep" in
+  -- sql/README.md).
+  v_now := jobforge.clock();
   return query
   update jobforge.jobs j
   set run_at = coalesce(greatest(p_run_at, v_now), j.run_at),

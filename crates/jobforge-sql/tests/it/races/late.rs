@@ -7,8 +7,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::stage::{Stage, ids, mark_behind};
-use crate::schema::calls::{ClaimOptions, claim, claim_with, enqueue_many, enqueue_with, fail, release};
-use crate::schema::{NOOP, TENANT_A, WORKER_A};
+use crate::schema::calls::{
+    ClaimOptions, act_for, claim, claim_with, enqueue_many, enqueue_with, fail, release,
+};
+use crate::schema::{NOOP, QUEUE, TENANT_A, WORKER_A};
 
 const NONE: [Uuid; 0] = [];
 
@@ -309,4 +311,52 @@ async fn an_open_snapshot_that_only_reads_does_not_keep_the_sweeps_looking_back(
     };
     tokio::time::timeout(Duration::from_secs(60), moved).await.expect("the sweeps go on behind a reader");
     reader.commit().await;
+}
+
+/// What waits for a job that somebody holds goes by the clock of when it has it, not of when it asked.
+#[tokio::test]
+async fn a_job_that_is_moved_to_now_after_a_long_wait_for_its_lock_is_not_behind_a_position() {
+    let stage = Stage::set().await;
+    let id = enqueue_with(
+        stage.app.client(),
+        TENANT_A,
+        NOOP,
+        "'{}', p_run_at => jobforge.clock() + interval '1 hour'",
+    )
+    .await
+    .unwrap()
+    .0;
+    let holder = stage.an_app().await;
+    holder.begin().await;
+    holder.query("select * from jobforge.cancel_job($1, $2)", &[&TENANT_A, &id]).await.unwrap();
+    let sql = "select * from jobforge.reschedule_job($1, $2, jobforge.clock())";
+    let asked = stage.now().await;
+    let moving = stage.an_app().await.spawn_blocked(sql, vec![Box::new(TENANT_A), Box::new(id)]).await;
+    stage.pass(30.0).await;
+    holder.rollback().await;
+    moving.finish().await.1.unwrap();
+    let sql = "select extract(epoch from run_at)::float8 from jobforge.jobs where id = $1";
+    let due: f64 = stage.admin.query_one(sql, &[&id]).await.unwrap().get(0);
+    assert!(due >= asked + 30.0, "due {} s after it was asked", due - asked);
+    assert_eq!(ids(&stage.claim(1).await), [id]);
+}
+
+/// More falls due in one moment than claims make ready while positions go past it.
+#[tokio::test]
+async fn what_is_made_ready_long_after_it_fell_due_is_found_by_the_first_sweeps_behind_a_position() {
+    let stage = Stage::set().await;
+    act_for(stage.app.client(), TENANT_A).await.unwrap();
+    let sql = "select count(*) from jobforge.enqueue_jobs($1, array_fill($2::text, array[9500]),
+                 array_fill('{}'::jsonb, array[9500]),
+                 p_run_ats => array_fill(jobforge.clock() + interval '1 second', array[9500]))";
+    stage.app.query(sql, &[&TENANT_A, &NOOP]).await.unwrap();
+    let mut found = Vec::new();
+    for _ in 0..11 {
+        stage.pass(1.0).await;
+        let at = stage.admin.query_one("select jobforge.clock()::text", &[]).await.unwrap();
+        let cursor = serde_json::json!({ "marks": [{ "queue": QUEUE, "type": NOOP, "tenant_id": TENANT_A,
+            "priority": 100, "run_at": at.get::<_, String>(0), "id": Uuid::max() }] });
+        found = claim_from(&stage, &cursor).await;
+    }
+    assert!(!found.is_empty(), "the last that became ready are not had");
 }
