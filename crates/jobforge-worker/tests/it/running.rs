@@ -1,14 +1,14 @@
 //! Jobs that run and how they end.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jobforge_core::{NewJob, rpc};
 use jobforge_testkit::{NOOP, TENANT_A};
 use jobforge_worker::{Context, Exit, HandlerError, Level, Outcome, ProgramExit, Worker, WorkerConfig};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Barrier, Notify};
 
 use crate::support::{PATIENCE, Story, echo, eventually};
 
@@ -350,4 +350,42 @@ async fn a_worker_and_its_producers_go_on_while_the_schema_is_applied_again() {
     eventually("all are over", async || (story.count(all).await == made).then_some(())).await;
     worker.shutdown().await;
     assert_eq!(worker.stats().lost, 0);
+}
+
+/// Whatever was open in the database when the handlers had begun, and said what they do, ends while they go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_transaction_is_open_while_handlers_run() {
+    let story = Story::begin().await;
+    let (begun, end) = (Arc::new(Barrier::new(3)), Arc::new(Barrier::new(3)));
+    let at = (begun.clone(), end.clone());
+    let worker = story
+        .work(WorkerConfig { slots: 2, ..story.config() }, move |context: Context, payload| {
+            let (begun, end) = at.clone();
+            async move {
+                context.progress(50.0, "half").await;
+                context.log(Level::Info, "it runs").await;
+                begun.wait().await;
+                end.wait().await;
+                echo(context, payload).await
+            }
+        })
+        .await;
+    let ids = story.enqueue_numbers(2).await;
+    begun.wait().await;
+    let other = story.db.connect_super().await;
+    let now: SystemTime = other.query_one("select clock_timestamp()", &[]).await.unwrap().get(0);
+    eventually("all transactions that were open have ended", async || {
+        let sql = "select count(*) from pg_stat_activity where datname = current_database()
+            and backend_type = 'client backend' and pid <> pg_backend_pid() and xact_start <= $1";
+        (other.query_one(sql, &[&now]).await.unwrap().get::<_, i64>(0) == 0).then_some(())
+    })
+    .await;
+    for id in &ids {
+        assert_eq!(story.job(*id).await.status, "running");
+    }
+    end.wait().await;
+    for id in ids {
+        story.until(id, "succeeded").await;
+    }
+    worker.shutdown().await;
 }
