@@ -1791,6 +1791,9 @@ alter function jobforge.note_pause(text, text, text, jsonb, timestamp with time 
 create function jobforge.notice_outage(p_now timestamp with time zone) returns boolean language plpgsql volatile;
 alter function jobforge.notice_outage(timestamp with time zone) owner to jf_sys;
 
+create function jobforge.once_each(p_names text[]) returns text[] language plpgsql immutable;
+alter function jobforge.once_each(text[]) owner to jf_sys;
+
 create function jobforge.open_leaves(p_since timestamp with time zone, p_now timestamp with time zone) returns TABLE(leaf oid, retention text, first timestamp with time zone, past timestamp with time zone) language sql stable;
 alter function jobforge.open_leaves(timestamp with time zone, timestamp with time zone) owner to jf_sys;
 

@@ -39,8 +39,7 @@ as $$
       when u.source not in ('manual', 'event', 'schedule', 'system', 'workflow') then 'JF001:source_unknown'
       when length(u.source_ref) > 255 then 'JF001:source_ref_length'
       when length(u.concurrency_key) not between 1 and 255 then 'JF001:concurrency_key_length'
-      when u.ordinality > p_room then 'JF005:max_pending'
-      else jobforge.payload_problem(u.payload)
+      else coalesce(jobforge.payload_problem(u.payload), case when u.ordinality > p_room then 'JF005:max_pending' end)
     end
   -- The subscripts are there for the planner: it expects a thousand of them, and ten of what only unnests a parameter. So
   -- it hashes the definitions, each looked up once, and not the rows, which must stay in their order.

@@ -28,7 +28,8 @@ begin
     v_taken := jobforge.taken_ids(p_tenant_id, p_ids, v_now);
   end if;
   -- Key order in every caller: two batches with the same keys wait for each other, they do not deadlock. Dedupe keys
-  -- come first, because they hold across types.
+  -- come first, because they hold across types. Only batches that pair the same keys differently may deadlock: Postgres then
+  -- ends one of them (40P01), which kept nothing and can come again.
   for v_row in
     select c.*, coalesce(c.given_id, jobforge.make_id(v_base, v_tail, c.at)) as new_id,
       sha256(convert_to(c.type || ' ' || c.payload::text, 'UTF8')) as payload_hash
@@ -40,8 +41,8 @@ begin
     at := v_row.at; id := null; status := null; existing := false; run_at := v_row.run_at;
     error_code := split_part(v_row.problem, ':', 1); error_reason := split_part(v_row.problem, ':', 2);
     -- A caller who comes again is answered though nobody new is let in.
-    if v_row.problem = 'JF005:max_pending' and jobforge.is_known(p_tenant_id, v_row.type, v_row.idempotency_key,
-        v_row.given_id, v_row.dedupe_key) then
+    if v_row.problem in ('JF005:max_pending', 'JF002:inactive_definition') and jobforge.is_known(p_tenant_id, v_row.type,
+        v_row.idempotency_key, v_row.given_id, case when v_row.problem like 'JF005%' then v_row.dedupe_key end) then
       error_code := ''; error_reason := '';
     elsif v_row.problem is not null then
       return next;
@@ -123,7 +124,7 @@ begin
   kept := true; same := true; job_id := p_job_id;
   -- A client's id is a key of its own: (tenant_id, id) cannot be unique across the history's partitions.
   for v_type, v_key in
-    select t, k from (values (p_type, p_key), ('#id', p_given_id::text)) as v(t, k) where k is not null
+    select t, k from (values (1, p_type, p_key), (2, '#id', p_given_id::text)) as v(n, t, k) where k is not null order by n
   loop
     insert into jobforge.idempotency_keys as i (tenant_id, type, key, job_id, payload_hash, created_at)
     values (p_tenant_id, v_type, v_key, p_job_id, p_payload_hash, p_now)
@@ -136,9 +137,13 @@ begin
       if kept is null then
         raise exception 'the winner of key % is not visible to this snapshot', v_key using errcode = '40001';
       end if;
-      -- Both or none: a caller's key kept a moment ago must not name a job that will never be.
-      delete from jobforge.idempotency_keys i
-      where i.tenant_id = p_tenant_id and i.type = p_type and i.key = p_key and i.job_id = p_job_id;
+      -- A caller's key that was kept a moment ago must not name a job that will never be: it stands for the one it is answered with.
+      if v_type = '#id' and same then
+        update jobforge.idempotency_keys i set job_id = keep_key.job_id
+        where i.tenant_id = p_tenant_id and i.type = p_type and i.key = p_key;
+      elsif v_type = '#id' then
+        delete from jobforge.idempotency_keys i where i.tenant_id = p_tenant_id and i.type = p_type and i.key = p_key;
+      end if;
       return;
     end if;
   end loop;

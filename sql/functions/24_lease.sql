@@ -38,6 +38,15 @@ end
 $$;
 comment on function jobforge.require_claim(text, text[], text[], integer, jsonb, integer, integer, boolean) is 'Refuses a malformed claim.';
 
+create or replace function jobforge.once_each(p_names text[]) returns text[]
+language plpgsql immutable
+as $$
+begin
+  return array(select u.name from unnest(p_names) with ordinality as u(name, at) group by u.name order by min(u.at));
+end
+$$;
+comment on function jobforge.once_each(text[]) is 'These names in their order, each where it comes first.';
+
 create or replace function jobforge.hold_lease(
   p_lease_id uuid, p_new_lease_id uuid, p_worker_id text, p_window integer, p_seconds integer, p_now timestamptz)
 returns jobforge.leases

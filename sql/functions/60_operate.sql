@@ -17,7 +17,7 @@ begin
   id := p_job_id;
   cancel_requested := status = 'running';
   perform jobforge.audit(p_tenant_id, case when cancel_requested then 'cancel_requested' else 'cancel' end, 'job', p_job_id::text,
-    jsonb_build_object('reason', p_reason), v_now);
+    jsonb_build_object('reason', left(p_reason, 1000)), v_now);
   return next;
 end
 $$;
@@ -85,7 +85,8 @@ begin
   v_now := jobforge.clock();
   return query
   update jobforge.jobs j
-  set run_at = coalesce(greatest(p_run_at, v_now), j.run_at),
+  -- Of a null and a time greatest() tells the time.
+  set run_at = case when p_run_at is null then j.run_at else greatest(p_run_at, v_now) end,
     ready = case when p_run_at is null then j.ready else p_run_at <= v_now end,
     max_attempts = coalesce(p_max_attempts, j.max_attempts)
   where j.tenant_id = p_tenant_id and j.id = p_job_id

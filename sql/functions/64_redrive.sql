@@ -25,6 +25,8 @@ begin
     perform jobforge.refuse('JF001', 'filter_empty', 'redrive: name jobs or a filter');
   elsif p_job_ids is not null and v_filter <> '{}' then
     perform jobforge.refuse('JF001', 'filter_and_ids', 'redrive: name jobs or a filter, not both');
+  elsif array_ndims(p_job_ids) > 1 then
+    perform jobforge.refuse('JF001', 'columns_differ', 'p_job_ids is a plain list');
   elsif p_job_ids is not null then
     perform jobforge.require_columns(cardinality(p_job_ids), cardinality(array_remove(p_job_ids, null)));
     select array_agg(distinct j) as ids, null::text as next_cursor, true as complete into v_found

@@ -26,7 +26,7 @@ begin
   insert into jobforge.bulk_operations (tenant_id, id, kind, status, actor, reason, filter, patch, max_attempts, dry_run, matched,
     matched_capped, started_at, finished_at)
   select p_tenant_id, jobforge.make_id(jobforge.id_base(v_now), jobforge.id_tail(), 0), p_kind, case when p_dry_run then 'finished' else 'running' end,
-    session_user, coalesce(p_reason, ''), p_filter, p_patch, p_max_attempts, coalesce(p_dry_run, false), c.matched, c.capped, v_now,
+    session_user, coalesce(p_reason, ''), jsonb_strip_nulls(to_jsonb(v_filter)), p_patch, p_max_attempts, coalesce(p_dry_run, false), c.matched, c.capped, v_now,
     case when p_dry_run then v_now end
   from (select count(*) filter (where s.matched) as matched, count(*) = 20000 as capped
         from jobforge.scan_bulk(p_tenant_id, p_kind, v_filter, '-infinity', '00000000-0000-0000-0000-000000000000', v_now, 20000) as s

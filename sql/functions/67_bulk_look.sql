@@ -93,16 +93,20 @@ begin
   exception when data_exception then
     perform jobforge.refuse('JF001', 'filter_malformed', format('p_filter: %s', sqlerrm));
   end;
-  if v_filter.statuses = '{}' or not coalesce(v_filter.statuses <@ v_known, true)
+  if v_filter.statuses = '{}' or array_ndims(v_filter.statuses) > 1 or not coalesce(v_filter.statuses <@ v_known, true)
       or array_position(v_filter.statuses, null) is not null then
     perform jobforge.refuse('JF001', 'status_unknown', format('p_filter: a %s is of jobs that are %s', p_kind,
       array_to_string(v_known, ', ')));
+  end if;
+  -- Only of dead letters: what is retried meanwhile is none any more.
+  if coalesce(v_filter.fingerprint, v_filter.finished_after::text, v_filter.finished_before::text) is not null then
+    v_filter.statuses := coalesce(v_filter.statuses, array['failed', 'dead']);
   end if;
   return v_filter;
 end
 $$;
 comment on function jobforge.read_filter(text, jsonb) is
-  'The filter of an operation; what is unknown, malformed or empty is refused, for it would match more than was meant.';
+  'The filter of an operation, its times as the caller meant them; what is unknown, malformed or empty is refused, for it would match more than was meant.';
 
 create or replace function jobforge.scan_bulk(
   p_tenant_id uuid, p_kind text, p_filter jobforge.job_filter, p_at timestamptz, p_id uuid, p_until timestamptz, p_limit integer)

@@ -38,6 +38,8 @@ begin
   get diagnostics workers = row_count;
   delete from jobforge.sleepers s where s.expires_at < v_now - interval '10 minutes';
   get diagnostics sleepers = row_count;
+  -- While any pause is there, claims go the long way.
+  delete from jobforge.pauses p where p.until <= v_now;
   delete from jobforge.queue_stats q where q.ctid = any (array(
     select o.ctid from jobforge.queue_stats o where o.at < v_now - interval '7 days' limit p_limit));
   get diagnostics stats = row_count;
@@ -66,7 +68,7 @@ $$;
 comment on function jobforge.prune(bigint, integer, jsonb) is
   'Deletes what is past its time, looking at no more than p_limit of each kind from p_after on: dead letters with their '
   'notes, keys a day past their job''s end, notes without a job, old rows of default partitions, what finished jobs held of the '
-  'artifact store, long gone workers, sleepers, samples, operations and entries of the audit log. Gives jobs back whose lease is gone (stranded in after). Says whether there may be more, and where to go on.';
+  'artifact store, long gone workers, sleepers, pauses that ran out, samples, operations and entries of the audit log. Gives jobs back whose lease is gone (stranded in after). Says whether there may be more, and where to go on.';
 grant execute on function jobforge.prune(bigint, integer, jsonb) to jf_operator;
 
 create or replace function jobforge.prune_runs(p_limit integer) returns void

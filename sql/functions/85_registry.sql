@@ -91,6 +91,9 @@ declare
   v_now timestamptz := jobforge.clock();
   v_role record;
 begin
+  if exists (select from jobforge.logins l where l.role_name = session_user::text and l.tenant_id is not null) then
+    perform jobforge.refuse('JF009', 'login_bound', format('login %s acts for one tenant: it binds nobody', session_user));
+  end if;
   select r.rolsuper or r.rolbypassrls as unbound into v_role from pg_roles r where r.rolname = p_role;
   if v_role.unbound is null then
     perform jobforge.refuse('JF007', 'role_unknown', format('role %s does not exist', p_role));

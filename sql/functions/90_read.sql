@@ -87,7 +87,8 @@ begin
     perform jobforge.refuse('JF001', 'limit_out_of_range', 'p_limit must be 1 to 1000');
   elsif p_budget_ms is null or p_budget_ms not between 1 and 60000 then
     perform jobforge.refuse('JF001', 'budget_out_of_range', 'p_budget_ms must be 1 to 60000');
-  elsif exists (select from unnest(p_statuses) as s where s not in ('blocked', 'queued', 'running', 'succeeded', 'failed', 'dead', 'canceled')) then
+  elsif exists (select from unnest(p_statuses) as s
+      where (s in ('blocked', 'queued', 'running', 'succeeded', 'failed', 'dead', 'canceled')) is not true) then
     perform jobforge.refuse('JF001', 'status_unknown', 'p_statuses names a status that does not exist');
   elsif p_source not in ('manual', 'event', 'schedule', 'system', 'workflow') then
     perform jobforge.refuse('JF001', 'source_unknown', 'p_source is manual, event, schedule, system or workflow');

@@ -76,7 +76,7 @@ set enable_seqscan = off set jit = off
 as $$
 declare
   v_to timestamptz := coalesce(p_to, jobforge.clock());
-  v_from timestamptz := date_trunc('minute', coalesce(p_from, v_to - interval '1 hour'));
+  v_from timestamptz := date_trunc('minute', coalesce(p_from, greatest(v_to, '1970-01-01') - interval '1 hour'));
   v_step double precision;
 begin
   perform jobforge.require_tenant(p_tenant_id);

@@ -99,7 +99,7 @@ set jit = off
 as $$
 declare
   v_to timestamptz := coalesce(p_to, jobforge.clock());
-  v_from timestamptz := coalesce(p_from, v_to - interval '1 hour');
+  v_from timestamptz := coalesce(p_from, greatest(v_to, '1970-01-01') - interval '1 hour');
   v_step double precision;
 begin
   perform jobforge.require_series(p_metric, v_from, v_to, p_points);

@@ -49,6 +49,21 @@ async fn a_running_job_is_neither_retried_nor_rescheduled() {
 }
 
 #[tokio::test]
+async fn a_job_whose_attempts_are_changed_keeps_its_time_and_its_place() {
+    let story = Story::begin().await;
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3600);
+    let future = story.enqueue(&noop().run_at(later)).await.id;
+    let (first, second) = (story.enqueue(&noop()).await.id, story.enqueue(&noop()).await.id);
+    for id in [future, first] {
+        let before = get_job(&story.app, TENANT_A, id).await.unwrap().run_at;
+        let told = reschedule_job(&story.app, TENANT_A, id, None, Some(9)).await.unwrap();
+        assert_eq!((told.run_at, told.max_attempts), (before, 9));
+    }
+    let order: Vec<_> = story.claim(3).await.jobs.iter().map(|claimed| claimed.job.id).collect();
+    assert_eq!(order, [first, second]);
+}
+
+#[tokio::test]
 async fn a_dead_letter_runs_again_unless_its_twin_lives() {
     let story = Story::begin().await;
     let job = noop().dedupe_key("twin");

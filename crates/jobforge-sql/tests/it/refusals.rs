@@ -327,6 +327,21 @@ async fn a_missing_place_is_looked_up_and_each_job_gets_its_own_result() {
     }
 }
 
+/// A null among what is asked for would else match everything.
+#[tokio::test]
+async fn a_list_with_a_null_or_with_lists_in_it_is_refused() {
+    let stage = Stage::set().await;
+    let id = stage.job().await;
+    let list = |statuses: &str| format!("list_jobs('{TENANT_A}', {statuses})");
+    let cases = [
+        (list("'{dead,null}'"), "JF001 status_unknown"),
+        (list("'{null}'"), "JF001 status_unknown"),
+        (format!("redrive_jobs('{TENANT_A}', '{{{{{id}}}}}')"), "JF001 columns_differ"),
+        (format!("redrive_jobs('{TENANT_A}', '{{{id},null}}')"), "JF001 columns_differ"),
+    ];
+    refused(&stage.app, &cases).await;
+}
+
 #[tokio::test]
 async fn a_limit_is_within_its_bounds_and_of_its_type() {
     let stage = Stage::set().await;
@@ -411,6 +426,12 @@ async fn what_is_told_at_length_is_cut_and_the_rest_is_kept() {
                   and a.stdout_tail = repeat('o', 65535) || 'z' and a.stderr_tail = a.stdout_tail
                 from jobforge.jobs j join jobforge.attempts a on a.job_id = j.id";
     assert!(stage.admin.query_one(kept, &[]).await.unwrap().get::<_, bool>(0));
+    // The reason of a cancel, in the audit log.
+    let waiting = stage.job().await;
+    let reason = format!("select jobforge.cancel_job('{TENANT_A}', '{waiting}', repeat('r', 1001))");
+    stage.app.query(&reason, &[]).await.unwrap();
+    let kept_reason = "select max(length(detail ->> 'reason'))::bigint from jobforge.audit_log";
+    assert_eq!(stage.count(kept_reason).await, 1_000);
 }
 
 #[tokio::test]

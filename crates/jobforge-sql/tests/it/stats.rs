@@ -274,6 +274,7 @@ async fn what_cannot_be_drawn_or_counted_is_refused() {
         ("'queued', p_points => null", "JF001 points_out_of_range"),
         ("'queued', p_from => now(), p_to => now() - interval '1 hour'", "JF001 range_empty"),
         ("'queued', p_from => '-infinity'", "JF001 range_empty"),
+        ("'queued', p_to => '4714-11-24 00:00:00+00 BC'", "JF001 range_empty"),
     ] {
         let sql = format!("select * from jobforge.read_series('{TENANT_A}', {arguments})");
         assert_eq!(refusal(stage.app.client().query(&sql, &[]).await), reason, "{arguments}");

@@ -109,6 +109,21 @@ async fn every_key_of_a_filter_chooses() {
 }
 
 #[tokio::test]
+async fn a_filters_times_are_those_of_who_began_wherever_it_is_done() {
+    let stage = Stage::set().await;
+    dead_letters(&stage, 1).await;
+    stage.app.run("set timezone = 'UTC'").await;
+    // An hour from now, told without a zone: nine hours ago for whoever reads it in Tokyo.
+    let sql = "select jobforge.start_bulk($1, 'cancel', jsonb_build_object('created_before',
+        to_char(jobforge.clock() + interval '1 hour', 'YYYY-MM-DD HH24:MI:SS')))";
+    let sql = format!("select (b).id, (b).matched from ({sql} as b) as s");
+    let row = &stage.app.query(&sql, &[&TENANT_A]).await.unwrap()[0];
+    assert_eq!(row.get::<_, i64>(1), 1);
+    stage.app.run("set timezone = 'Asia/Tokyo'").await;
+    assert_eq!(stage.step(row.get(0), 10).await, "finished 1/0 0/0");
+}
+
+#[tokio::test]
 async fn what_is_no_filter_is_refused_and_starts_nothing() {
     let stage = Stage::set().await;
     for (arguments, reason) in [
@@ -124,6 +139,7 @@ async fn what_is_no_filter_is_refused_and_starts_nothing() {
         (r#"'redrive', '{"statuses": [null]}'"#, "JF001 status_unknown"),
         (r#"'redrive', '{"statuses": ["queued"]}'"#, "JF001 status_unknown"),
         (r#"'cancel', '{"statuses": ["succeeded"]}'"#, "JF001 status_unknown"),
+        (r#"'cancel', '{"statuses": [["failed"], ["dead"]]}'"#, "JF001 status_unknown"),
         (r#"'redrive', '{"created_after": "yesterday-ish"}'"#, "JF001 filter_malformed"),
         (r#"'remove', '{"type": "a"}'"#, "JF001 kind_unknown"),
         (r#"null, '{"type": "a"}'"#, "JF001 kind_unknown"),

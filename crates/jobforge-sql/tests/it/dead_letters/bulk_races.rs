@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::cast::{STEP, UNDO, told};
 use crate::races::stage::{Stage, ids};
 use crate::schema::TENANT_A;
-use crate::schema::calls::{ClaimOptions, claim, claim_with, complete, complete_many};
+use crate::schema::calls::{ClaimOptions, act_for, claim, claim_with, complete, complete_many};
 
 const ALL_DEAD: &str = r#"'redrive', '{"statuses": ["failed", "dead"]}'"#;
 
@@ -101,6 +101,24 @@ async fn a_job_that_starts_before_the_lock_is_not_canceled_as_a_waiting_one() {
     let wanted = [(first, "skipped JF008 job_running"), (second, "canceled")];
     assert_eq!(stage.results(operation).await, wanted.map(|(id, told)| (id, told.to_owned())));
     assert!(!stage.row(first).await["cancel_at"].is_string(), "it was not asked to stop");
+}
+
+/// A filter that only dead letters have an answer to speaks of them alone, whatever became of one since.
+#[tokio::test]
+async fn a_dead_letter_that_is_retried_before_the_lock_is_not_canceled() {
+    let stage = Stage::set().await;
+    let retried = stage.dead_with("'{}'", "permanent", "disk full").await;
+    stage.tick().await;
+    let dead = stage.dead_with("'{}'", "permanent", "disk full").await;
+    let operation = stage.start(r#"'cancel', '{"finished_before": "2100-01-01T00:00:00Z"}'"#).await.unwrap();
+    act_for(stage.other.client(), TENANT_A).await.unwrap();
+    stage.other.begin().await;
+    stage.other.query("select jobforge.retry_job($1, $2)", &[&TENANT_A, &retried]).await.unwrap();
+    let step = step_waiting(&stage, operation, 10).await;
+    stage.other.commit().await;
+    assert_eq!(stepped(step).await, "finished 1/1 0/0");
+    let wanted = [(retried, "skipped JF008 job_queued"), (dead, "canceled")];
+    assert_eq!(stage.results(operation).await, wanted.map(|(id, told)| (id, told.to_owned())));
 }
 
 const ALL_LIVE: &str = r#"'cancel', '{"statuses": ["queued", "running"]}'"#;

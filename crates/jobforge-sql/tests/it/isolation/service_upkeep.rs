@@ -3,7 +3,7 @@
 use super::verdict::{Verdict, refused, same, works};
 use super::{Site, in_queue, probes};
 use crate::schema::calls::{ClaimOptions, claim_with, enqueue_with, lead};
-use crate::schema::{NOOP, ONLY_A, TENANT_A};
+use crate::schema::{NOOP, ONLY_A, OPERATOR, TENANT_A};
 
 probes![
     a_leader_leads_and_an_old_term_is_refused,
@@ -190,6 +190,10 @@ async fn workers_come_and_go(site: &Site) -> Verdict {
 async fn logins_are_bound_and_powerful_ones_refused(site: &Site) -> Verdict {
     let bind = "select jobforge.bind_login($1, $2)";
     works("bind", site.operator.query(bind, &[&ONLY_A, &TENANT_A]).await)?;
+    works("bind an operator", site.operator.query(bind, &[&OPERATOR, &TENANT_A]).await)?;
+    let unbind = site.operator.query("select jobforge.bind_login($1)", &[&OPERATOR]).await;
+    works("trust it again", site.admin.query("select jobforge.bind_login($1)", &[&OPERATOR]).await)?;
+    refused("who is bound", unbind, &["JF009 login_bound"])?;
     refused(
         "a superuser",
         site.operator.query(bind, &[&"postgres", &TENANT_A]).await,

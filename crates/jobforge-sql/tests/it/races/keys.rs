@@ -172,6 +172,46 @@ async fn a_clients_id_must_be_of_version_7_and_recent_and_is_made_once() {
     assert_eq!(give(id, 1).await.unwrap(), (id, true, "succeeded".to_owned()), "also when it is over");
 }
 
+/// What an enqueue with these arguments answers: its job and whether it was there, or the refusal.
+async fn told(stage: &Stage, extra: &str) -> Result<(Uuid, bool), String> {
+    enqueue_with(stage.app.client(), TENANT_A, NOOP, extra)
+        .await
+        .map_err(|error| refusal(Err::<(), _>(error)))
+}
+
+#[tokio::test]
+async fn a_call_with_a_key_and_an_id_that_comes_again_keeps_its_key() {
+    let stage = Stage::set().await;
+    let made = "select jobforge.make_id(jobforge.id_base(jobforge.clock()), jobforge.id_tail(), $1)";
+    let id: Uuid = stage.admin.query_one(made, &[&1]).await.unwrap().get(0);
+    let both = format!("'{{\"n\": 1}}', p_idempotency_key => 'order', p_id => '{id}'");
+    assert_eq!(told(&stage, &both).await, Ok((id, false)));
+    assert_eq!(told(&stage, &both).await, Ok((id, true)));
+    let other = format!("'{{\"n\": 2}}', p_idempotency_key => 'order', p_id => '{id}'");
+    assert_eq!(told(&stage, &other).await, Err("JF004 key_reused_with_other_payload".to_owned()));
+    assert_eq!(told(&stage, "'{\"n\": 1}', p_idempotency_key => 'order'").await, Ok((id, true)));
+    // A key that comes to a known id is its job's from then on; one that is refused stays free.
+    let late = format!("'{{\"n\": 1}}', p_idempotency_key => 'late', p_id => '{id}'");
+    assert_eq!(told(&stage, &late).await, Ok((id, true)));
+    assert_eq!(told(&stage, "'{\"n\": 1}', p_idempotency_key => 'late'").await, Ok((id, true)));
+    let refused = format!("'{{\"n\": 2}}', p_idempotency_key => 'free', p_id => '{id}'");
+    assert_eq!(told(&stage, &refused).await, Err("JF004 key_reused_with_other_payload".to_owned()));
+    assert!(!told(&stage, "'{\"n\": 2}', p_idempotency_key => 'free'").await.unwrap().1);
+    assert_eq!(stage.count("select count(*) from jobforge.jobs").await, 2);
+}
+
+/// Whoever lost the answer to what was accepted does not hear that it never was.
+#[tokio::test]
+async fn a_key_answers_though_its_type_was_switched_off_since() {
+    let stage = Stage::set().await;
+    let (first, _) = keyed(&stage.app, "k").await.unwrap();
+    stage.definition(NOOP, "p_is_active => false").await;
+    assert_eq!(keyed(&stage.app, "k").await.unwrap(), (first, true));
+    assert_eq!(refusal(keyed(&stage.app, "new").await), "JF002 inactive_definition");
+    stage.definition(NOOP, "p_is_active => true").await;
+    assert!(!keyed(&stage.app, "new").await.unwrap().1);
+}
+
 /// Enqueues a batch with these ids: each row's id, or why it was refused.
 async fn with_ids(stage: &Stage, ids: &[Option<Uuid>]) -> Vec<Result<Uuid, String>> {
     let sql = "select id, error_code, error_reason from jobforge.enqueue_jobs($1, array_fill('test.noop'::text, array[$3::integer]),

@@ -6,7 +6,7 @@ use super::stage::{Stage, refusal};
 use crate::schema::calls::{
     Claim, ClaimOptions, Held, claim_with, complete, enqueue_many, enqueue_with, fail, release, snooze,
 };
-use crate::schema::{NOOP, OTHER, TENANT_A, TENANT_B};
+use crate::schema::{NOOP, OTHER, QUEUE, TENANT_A, TENANT_B};
 
 /// A claim of `w1` with everything it answers.
 pub(super) async fn ask(stage: &Stage, limit: i32) -> Claim {
@@ -38,6 +38,28 @@ async fn a_tenants_limit_is_reached_and_not_exceeded_while_others_go_on() {
     assert_eq!((of(&next.jobs, TENANT_A), of(&next.jobs, TENANT_B), next.limited), (0, 1, true));
     let last = rival_asks(&stage, 12).await;
     assert_eq!((last.jobs.len(), last.limited, last.more, last.retry_at), (0, true, false, None));
+}
+
+#[tokio::test]
+async fn a_lane_that_is_named_twice_is_one_lane() {
+    let stage = Stage::set().await;
+    let twice =
+        || ClaimOptions { queues: vec![QUEUE; 2], types: vec![NOOP, OTHER, NOOP], ..ClaimOptions::default() };
+    let claimed = async |limit: i32| {
+        let jobs = claim_with(stage.worker.client(), "w1", limit, twice()).await.unwrap().jobs;
+        let mut ids: Vec<Uuid> = jobs.iter().map(|job| job.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), jobs.len(), "each once");
+        jobs.len()
+    };
+    enqueue(&stage, TENANT_A, NOOP, 60).await;
+    assert_eq!((claimed(20).await, claimed(50).await), (20, 40), "without a limit");
+    stage.definition(NOOP, "p_rate_per_second => 1, p_rate_burst => 4").await;
+    stage.definition(OTHER, "p_max_in_flight => 3").await;
+    enqueue(&stage, TENANT_A, NOOP, 9).await;
+    enqueue(&stage, TENANT_A, OTHER, 9).await;
+    assert_eq!((claimed(20).await, claimed(20).await), (4 + 3, 0), "all that the limits let start");
 }
 
 #[tokio::test]

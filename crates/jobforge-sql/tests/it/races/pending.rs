@@ -46,6 +46,20 @@ async fn a_small_limit_is_exact() {
     );
 }
 
+/// Of what is known already the limit says nothing, and the payload must be sound all the same.
+#[tokio::test]
+async fn a_missing_payload_is_told_for_its_row_where_nobody_new_is_let_in() {
+    let stage = Stage::set().await;
+    stage.tenant(TENANT_A, "p_max_pending => 1").await;
+    let (twin, _) = one(&stage, "'{}', p_dedupe_key => 'd'").await.unwrap();
+    act_for(stage.app.client(), TENANT_A).await.unwrap();
+    let sql = "select id, error_code || ' ' || error_reason from jobforge.enqueue_jobs($1, array[$2, $2], array['{}', null]::jsonb[],
+        p_idempotency_keys => '{x,y}', p_dedupe_keys => '{d,d}') order by at";
+    let rows = stage.app.query(sql, &[&TENANT_A, &NOOP]).await.unwrap();
+    assert_eq!(rows[0].get::<_, Uuid>(0), twin);
+    assert_eq!(rows[1].get::<_, &str>(1), "JF003 payload_missing");
+}
+
 #[tokio::test]
 async fn what_runs_or_is_dead_does_not_wait() {
     let stage = Stage::set().await;

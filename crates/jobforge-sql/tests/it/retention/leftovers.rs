@@ -119,6 +119,26 @@ async fn operations_leave_after_400_days_with_what_they_noted() {
     assert_eq!(stage.told(letter).await, "queued 1/0/0", "the job itself stays");
 }
 
+/// Claims take a longer way while there is any.
+#[tokio::test]
+async fn a_pause_that_ran_out_leaves_and_the_others_stay() {
+    let stage = stage_of_classes().await;
+    at(&stage, "2031-03-05 10:00").await;
+    for (name, until) in
+        [("endless", "null"), ("short", "'2031-03-05 11:00Z'"), ("long", "'2031-03-05 12:00Z'")]
+    {
+        stage.operate(&format!("select jobforge.pause('queue', '{name}', p_until => {until})")).await;
+    }
+    let left = "select string_agg(name, ' ' order by name) from jobforge.pauses";
+    for (time, wanted) in
+        [("2031-03-05 10:59:59", "endless long short"), ("2031-03-05 11:00:00", "endless long")]
+    {
+        at(&stage, time).await;
+        prune_all(&stage, 1000).await;
+        assert_eq!(stage.admin.query_one(left, &[]).await.unwrap().get::<_, String>(0), wanted, "at {time}");
+    }
+}
+
 #[tokio::test]
 async fn the_audit_log_reaches_a_year_back() {
     let stage = stage_of_classes().await;
