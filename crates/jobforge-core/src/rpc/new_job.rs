@@ -12,6 +12,9 @@ use crate::error::{Code, Error};
 
 /// The most characters of all tags of a job, as JSON.
 const MAX_TAGS: usize = 2000;
+/// The beginning of the year 1: further back lie times that this program can tell and Postgres cannot read. Which of the others a
+/// job may have, the database says by its own clock.
+const EARLIEST: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
 /// A job to be made. What is `None` comes from the type's definition.
 #[derive(Clone, Debug)]
@@ -231,6 +234,10 @@ impl NewJob {
         ];
         if texts.into_iter().flatten().chain(&self.tags).any(|text| text.contains('\0')) {
             return Some(Refusal { code: Code::InvalidArgument, reason: "text_nul".to_owned() });
+        }
+        // Postgres cannot even read it, and would refuse the whole batch.
+        if self.run_at.is_some_and(|at| at < EARLIEST) {
+            return Some(Refusal { code: Code::InvalidArgument, reason: "run_at_out_of_range".to_owned() });
         }
         // With their quotes alone they are longer than the database keeps.
         if self.tags.iter().map(|tag| tag.len() + 2).sum::<usize>() > MAX_TAGS {

@@ -33,6 +33,7 @@ async fn an_enqueue_is_refused_for_each_thing_wrong_with_it() {
         (noop().priority(5), Code::Forbidden, "priority_reserved"),
         (noop().run_at(far), Code::InvalidArgument, "run_at_out_of_range"),
         (noop().run_at(gone), Code::InvalidArgument, "run_at_out_of_range"),
+        (noop().run_at(jiff::Timestamp::MIN), Code::InvalidArgument, "run_at_out_of_range"),
         (noop().max_attempts(0), Code::InvalidArgument, "max_attempts_out_of_range"),
         (noop().max_attempts(i32::MAX), Code::InvalidArgument, "max_attempts_out_of_range"),
         (noop().idempotency_key(""), Code::InvalidArgument, "idempotency_key_length"),

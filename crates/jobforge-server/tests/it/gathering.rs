@@ -38,12 +38,16 @@ async fn jobs_of_many_tenants_go_to_their_own_and_bad_ones_alone_are_refused() {
     let world = World::new().await;
     let keys = [world.key(Role::Producer).await, world.key_of_b(Role::Producer).await];
     let jobs = (0..JOBS).map(|n| match n % 4 {
+        3 if n % 8 == 7 => json!({ "type": NOOP, "run_at": "-009000-01-01T00:00:00Z" }),
         3 => json!({ "type": "no.such" }),
         _ => json!({ "type": NOOP, "payload": n, "queue": "many" }),
     });
     let sent = jobs.enumerate().map(|(n, job)| world.post(&keys[n % 2], "/jobs", job));
     for (n, answer) in join_all(sent).await.into_iter().enumerate() {
-        if n % 4 == 3 {
+        if n % 8 == 7 {
+            answer.refused(400, "JF001", "run_at_out_of_range");
+            continue;
+        } else if n % 4 == 3 {
             answer.refused(422, "JF002", "unknown_definition");
             continue;
         }
