@@ -20,16 +20,12 @@ declare
     when p_worker_id is not null and p_limit between 1 and 5000 and (p_free >= 0) is not false and (p_window >= 1) is not false
       and p_queues[1] is not null and p_queues[0] is null and p_types[0] is null and cardinality(p_queues) <= 50 and array_position(p_queues, null) is null
       and p_types[1] is not null and cardinality(p_types) <= 500 and array_position(p_types, null) is null
-      and (p_queues[2] is null or p_queues = jobforge.once_each(p_queues)) and (p_types[2] is null or p_types = jobforge.once_each(p_types))
       and jobforge.is_plain(p_cursor) and p_quick is not null then least(p_limit, 32) + 1
     else 0 end;
   v_look record;
   v_job jobforge.claimed;
 begin
   if v_few = 0 then perform jobforge.require_claim(p_worker_id, p_queues, p_types, p_limit, p_cursor, p_free, p_window, p_quick); end if;
-  -- Of a lane that is named twice every job would be met twice, and charged to its limits twice.
-  if v_few = 0 and p_queues[2] is not null then p_queues := jobforge.once_each(p_queues); end if;
-  if v_few = 0 and p_types[2] is not null then p_types := jobforge.once_each(p_types); end if;
   v_look := jobforge.look_around(p_lease_id, p_window, p_queues, p_types, v_few, v_now);
 
   -- The one job of an idle system is taken at once: there is nobody to share with.
@@ -45,6 +41,9 @@ begin
     return;
   end if;
 
+  -- Of a lane that is named twice every job would be met twice, and charged to its limits twice.
+  if p_queues[2] is not null then p_queues := jobforge.once_each(p_queues); end if;
+  if p_types[2] is not null then p_types := jobforge.once_each(p_types); end if;
   declare
     v_session jobforge.leases; v_lease jobforge.leases; v_survey record; v_gated boolean;
     v_gate jobforge.claim_gate := row(p_queues, p_types, '{}', false, false, false, '{}');
