@@ -58,6 +58,10 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     };
     ground.home.withdraw();
     let orderly = signals.unless_repeated(parts.stop()).await.is_some();
+    if !orderly {
+        // Jobs go back while there is a Postgres to take them; a third signal does not even wait for that.
+        let _ = signals.unless_repeated(parts.interrupt()).await;
+    }
     let stopped = ground.server.stop().await;
     let end = end?;
     stopped?;
@@ -119,25 +123,31 @@ impl Parts {
     }
 
     /// Lets running jobs end within the grace.
-    async fn stop(self) {
-        let Parts { scheduler, worker, server, .. } = self;
-        let running = worker.as_ref().map_or(0, |worker| worker.stats().running);
+    async fn stop(&mut self) {
+        let running = self.worker.as_ref().map_or(0, |worker| worker.stats().running);
         if running > 0 {
             say(&format!("stopping: {running} jobs may end first (Ctrl-C again: at once)"));
         }
         let end_serving = async {
-            if let Some(server) = server {
+            if let Some(server) = self.server.take() {
                 server.shutdown().await;
             }
         };
         let end_working = async {
-            if let Some(worker) = &worker {
+            if let Some(worker) = &self.worker {
                 worker.shutdown().await;
             }
         };
         tokio::join!(end_serving, end_working);
-        if let Some(scheduler) = scheduler {
+        if let Some(scheduler) = self.scheduler.take() {
             scheduler.shutdown().await;
+        }
+    }
+
+    /// After a stop that was broken off: interrupts the jobs that still run, and gives them back.
+    async fn interrupt(self) {
+        if let Some(worker) = &self.worker {
+            worker.shutdown().await;
         }
     }
 }

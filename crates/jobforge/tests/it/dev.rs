@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
+use jobforge_postgres::Cluster;
 use jobforge_testkit::{PrivateCluster, connect};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -140,17 +142,42 @@ fn the_demo_is_lively() {
 }
 
 #[test]
-fn a_second_signal_does_not_wait_for_jobs() {
+fn a_second_signal_does_not_wait_for_jobs_and_gives_them_back() {
     let dir = open_dir();
-    let mut server = DevServer::start(dir.path(), &["--no-demo"]);
-    let made = server.run(&["enqueue", "demo.sleep", "--payload", "{\"ms\": 600000}", "--json"]).json();
-    let id = made["id"].as_str().unwrap().to_owned();
-    server.job_that_is("running", &id);
-    server.signal(Signal::SIGINT);
-    until("it waits for the job", || server.stderr().contains("stopping: 1 jobs").then_some(()));
+    let (mut server, job) = stopping(dir.path());
     server.signal(Signal::SIGINT);
     assert_eq!(server.ended().code(), Some(130));
     assert!(!postgres_runs(dir.path()));
+
+    let again = DevServer::start(dir.path(), &["--no-demo"]);
+    let shown = again.job_that_is("running", job["id"].as_str().unwrap());
+    assert_ne!(shown["job"]["worker_id"], job["worker_id"], "{shown}");
+    assert_eq!((&shown["job"]["attempt"], &shown["job"]["deaths"]), (&2.into(), &0.into()), "{shown}");
+}
+
+#[tokio::test]
+async fn a_third_signal_does_not_wait_for_jobs_to_be_given_back() {
+    let dir = open_dir();
+    let (mut server, _) = stopping(dir.path());
+    let cluster = Cluster::running(&dir.path().join(".jobforge/postgres")).unwrap().unwrap();
+    let holder = connect(&cluster.superuser_url("jobforge")).await;
+    holder.batch_execute("begin; lock table jobforge.jobs in access exclusive mode").await.unwrap();
+    // Two of one kind could be heard as one.
+    server.signal(Signal::SIGINT);
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().code(), Some(130));
+    assert!(!postgres_runs(dir.path()));
+}
+
+/// One that was told to stop, and waits for a job for longer than a test does.
+fn stopping(dir: &Path) -> (DevServer, Value) {
+    fs::write(dir.join("jobforge.toml"), "[worker]\nlease_seconds = 3600\ngrace_seconds = 600\n").unwrap();
+    let server = DevServer::start(dir, &["--no-demo"]);
+    let made = server.run(&["enqueue", "demo.sleep", "--payload", "{\"ms\": 600000}", "--json"]).json();
+    let job = server.job_that_is("running", made["id"].as_str().unwrap())["job"].take();
+    server.signal(Signal::SIGINT);
+    until("it waits for the job", || server.stderr().contains("stopping: 1 jobs").then_some(()));
+    (server, job)
 }
 
 #[tokio::test]
