@@ -36,11 +36,8 @@ pub struct S3 {
 #[non_exhaustive]
 pub enum PlaceError {
     /// It is no URL of a kind that is known.
-    #[error("artifacts: {url} is neither file:///directory nor s3://bucket/prefix")]
-    Url {
-        /// What was given.
-        url: String,
-    },
+    #[error("artifacts: the URL is neither file:///directory nor s3://bucket/prefix")]
+    Url,
     /// A setting makes no sense beside the others.
     #[error("artifacts: {0}")]
     Setting(String),
@@ -66,8 +63,7 @@ pub enum PlaceError {
 impl Place {
     /// Reads a URL; `s3` has what else is set. With a directory none of that may be set.
     pub fn parse(url: &str, s3: S3) -> Result<Place, PlaceError> {
-        let unknown = || PlaceError::Url { url: url.to_owned() };
-        let parsed = Url::parse(url).map_err(|_| unknown())?;
+        let parsed = Url::parse(url).map_err(|_| PlaceError::Url)?;
         let plain = parsed.query().is_none() && parsed.fragment().is_none() && parsed.username().is_empty();
         match parsed.scheme() {
             "file" if plain => {
@@ -75,10 +71,10 @@ impl Place {
                     let text = "endpoint, region, keys and allow_http mean nothing for a directory";
                     return Err(PlaceError::Setting(text.to_owned()));
                 }
-                parsed.to_file_path().map(Place::Directory).map_err(|()| unknown())
+                parsed.to_file_path().map(Place::Directory).map_err(|()| PlaceError::Url)
             }
             "s3" if plain && parsed.port().is_none() => {
-                let bucket = parsed.host_str().filter(|host| !host.is_empty()).ok_or_else(unknown)?;
+                let bucket = parsed.host_str().filter(|host| !host.is_empty()).ok_or(PlaceError::Url)?;
                 let s3 = S3 {
                     bucket: bucket.to_owned(),
                     prefix: parsed.path().trim_matches('/').to_owned(),
@@ -87,7 +83,7 @@ impl Place {
                 s3.check()?;
                 Ok(Place::Bucket(s3))
             }
-            _ => Err(unknown()),
+            _ => Err(PlaceError::Url),
         }
     }
 }
@@ -162,7 +158,7 @@ mod tests {
             "s3://me@bucket/",
             "",
         ] {
-            assert!(matches!(Place::parse(url, S3::default()), Err(PlaceError::Url { .. })), "{url}");
+            assert!(matches!(Place::parse(url, S3::default()), Err(PlaceError::Url)), "{url}");
         }
     }
 

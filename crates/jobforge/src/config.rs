@@ -3,12 +3,13 @@
 mod artifacts;
 pub(crate) mod egress;
 mod redact;
+mod refusal;
 mod server;
 mod tokens;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use config::{Environment, File, FileFormat, Source};
 use jobforge_worker::Broker;
@@ -119,7 +120,9 @@ impl Settings {
         for (_, layer) in &layers {
             builder = builder.add_source(layer.clone());
         }
-        let config: Config = builder.build()?.try_deserialize().context("the settings are not understood")?;
+        let read = builder.build().and_then(config::Config::try_deserialize);
+        let config: Config =
+            read.map_err(|error| anyhow!("the settings are not understood: {}", refusal::told(&error)))?;
         config.validate()?;
         Ok(Settings { config, layers })
     }
@@ -250,7 +253,7 @@ fn own_environment(env: Variables) -> Environment {
 
 fn layer(source: impl Source + Send + Sync + 'static) -> Result<config::Config> {
     let built = config::Config::builder().add_source(source).build();
-    built.map_err(|error| Usage::new(error.to_string()).into())
+    built.map_err(|error| Usage::new(refusal::told(&error)).into())
 }
 
 fn flag_layer(flags: &Global) -> Result<config::Config> {

@@ -81,9 +81,8 @@ impl CommandFile {
 
     /// The same for the text of a file.
     pub fn parse(text: &str, secrets: &dyn SecretSource) -> Result<CommandFile, Vec<Problem>> {
-        let table: Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| vec![Problem::new("the file", error.to_string())])?;
+        let table: Table =
+            text.parse().map_err(|error: toml::de::Error| vec![Problem::new("the file", told(&error))])?;
         let mut problems = Vec::new();
         if !cfg!(target_os = "linux") {
             problems.push(Problem::new("the file", "commands need Linux"));
@@ -226,6 +225,14 @@ fn read_isolation(fields: &mut Fields<'_>, namespaces: Namespaces) -> (bool, Iso
     }
     let general = if namespaces == Namespaces::Require { Isolation::Required } else { Isolation::Auto };
     (private_tmp.unwrap_or(true), isolation.unwrap_or(general))
+}
+
+/// What the parser says and where; not the line itself, which may have a password in it.
+fn told(error: &toml::de::Error) -> String {
+    let shown = error.to_string();
+    let place = shown.lines().next().and_then(|line| line.strip_prefix("TOML parse error at "));
+    let message = error.message();
+    place.map_or_else(|| message.to_owned(), |place| format!("{place}: {message}"))
 }
 
 fn directory_root(fields: &mut Fields<'_>) -> Option<PathBuf> {

@@ -37,8 +37,16 @@ fn collect(prefix: &str, value: &Value, shown: &mut Vec<(String, Value)>) {
                 collect(&format!("{prefix}{dot}{name}"), value, shown);
             }
         }
-        Value::String(url) if prefix.ends_with("url") => shown.push((prefix.to_owned(), redact(url).into())),
-        _ => shown.push((prefix.to_owned(), value.clone())),
+        _ => shown.push((prefix.to_owned(), hidden(value, prefix.ends_with("url")))),
+    }
+}
+
+/// What is to be a URL need not look like one; what looks like one may have a password, whatever it is to be.
+fn hidden(value: &Value, url: bool) -> Value {
+    match value {
+        Value::String(text) if url || text.contains("://") => redact(text).into(),
+        Value::Array(values) => values.iter().map(|value| hidden(value, url)).collect(),
+        _ => value.clone(),
     }
 }
 

@@ -7,7 +7,10 @@ use crate::{Ran, jobforge, run};
 #[test]
 fn settings_are_shown_with_their_origin_and_without_passwords() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("jobforge.toml"), "[worker]\nslots = 3\nlease_seconds = 20\n").unwrap();
+    let artifacts = "[artifacts]\nurl = 's3://b'\nendpoint = 'https://e:hidden@h'";
+    let text =
+        format!("[worker]\nslots = 3\nlease_seconds = 20\nqueues = ['a', 'x://q:hidden@h']\n{artifacts}");
+    fs::write(dir.path().join("jobforge.toml"), text).unwrap();
     let shown = jobforge(dir.path())
         .args(["config", "show", "--json", "--direct-url", "postgres://d:hidden@h/x"])
         .env("DATABASE_URL", "postgres://a:hidden@h/x")
@@ -24,6 +27,8 @@ fn settings_are_shown_with_their_origin_and_without_passwords() {
     assert_eq!(setting("scheduler.lead_every_ms"), ("3000".to_owned(), "default".to_owned()));
     assert_eq!(setting("database_url"), ("\"postgres://a:***@h/x\"".to_owned(), "DATABASE_URL".to_owned()));
     assert_eq!(setting("direct_url").1, "flag");
+    assert_eq!(setting("artifacts.endpoint").0, "\"https://e:***@h\"");
+    assert_eq!(setting("worker.queues").0, "[\"a\",\"x://q:***@h\"]");
 }
 
 #[test]
@@ -37,4 +42,36 @@ fn unknown_settings_are_refused() {
     let typo = run(dir.path(), &["config", "show"]);
     assert_eq!(typo.code, 2, "{typo:?}");
     assert!(typo.stderr.contains("slot"), "{typo:?}");
+}
+
+/// A password may stand where it does not belong, or behind a quote that is missing.
+#[test]
+fn a_refusal_tells_where_it_is_and_repeats_no_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |name: &str, value: &str, expected: &[&str]| {
+        let shown = jobforge(dir.path()).args(["config", "show"]).env(name, value).output().unwrap();
+        let shown = Ran::of(shown);
+        assert_eq!(shown.code, 2, "{expected:?}: {shown:?}");
+        assert!(!shown.stderr.contains("canary"), "{shown:?}");
+        expected.iter().for_each(|part| assert!(shown.stderr.contains(part), "{part}: {shown:?}"));
+    };
+    let secret = "amqp://u:canary@h";
+    refused("JOBFORGE_WORKER__SLOTS", secret, &["worker.slots", "an integer", "the environment"]);
+    let file = dir.path().join("jobforge.toml");
+    for (text, expected) in [
+        (format!("# x\ndatabase_url = \"{secret}/x"), ["jobforge.toml", "line 2, column 36", "basic string"]),
+        (format!("database_url = {secret}"), ["jobforge.toml", "line 1, column 16", "string values must be"]),
+        (format!("worker = \"{secret}\""), ["understood", "struct WorkerSettings", "for key `worker`"]),
+        (format!("[worker]\nslots = \"{secret}\""), ["jobforge.toml", "worker.slots", "an integer"]),
+        (format!("[worker]\nqueues = \"{secret}\""), ["understood", "worker.queues", "a sequence"]),
+        (format!("[broker]\npublish = \"{secret}\""), ["jobforge.toml", "broker.publish", "a boolean"]),
+        (format!("[egress]\nports = \"{secret}\""), ["understood", "egress.ports", "separated by commas"]),
+        (format!("[log]\nformat = \"{secret}\""), ["understood", "log.format", "does not have"]),
+        (format!("[server]\nlisten = \"{secret}\""), ["understood", "server.listen", "socket address"]),
+        (format!("tenant = \"{secret}\""), ["understood", "tenant", "UUID"]),
+        ("[artifacts]\nurl = \"s3://u:canary@b\"".to_owned(), ["artifacts", "file:///", "s3://bucket"]),
+    ] {
+        fs::write(&file, text).unwrap();
+        refused("JOBFORGE_LOG__FILTER", "info", &expected);
+    }
 }

@@ -84,9 +84,17 @@ fn each_thing_wrong_is_refused_with_its_path() {
             with("exit_codes = { success = [300] }"),
             "commands.\"a.b\".exit_codes.success: must be a list of exit codes",
         ),
-        ("x = ".into(), "the file: TOML parse error"),
+        ("x = ".into(), "the file: line 1, column 5: "),
     ];
     assert_each(&cases);
+}
+
+#[test]
+fn a_line_that_is_no_toml_is_not_repeated() {
+    let found = problems("[commands.x.env.set]\nURL = \"amqp://u:canary@h\n");
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].starts_with("the file: line 2, column 25: invalid basic string"), "{found:#?}");
+    assert!(!found[0].contains("canary"), "{found:#?}");
 }
 
 #[test]
