@@ -50,6 +50,13 @@ enum Next {
     Over,
 }
 
+impl State {
+    /// Whether nothing waits and nothing more comes.
+    fn is_over(&self) -> bool {
+        self.closed && self.waiting.is_empty()
+    }
+}
+
 impl Buffer {
     pub(crate) fn new() -> Buffer {
         Buffer { state: Mutex::default(), ready: Notify::new(), room: Notify::new() }
@@ -117,15 +124,17 @@ impl Buffer {
         let mut state = self.lock();
         let (out, stay) = state.waiting.drain(..).partition(|job| goes(job));
         state.waiting = stay;
-        drop(state);
+        // A closed buffer may be empty now, and what waited behind a full window is at the front.
+        self.wake_slots(state);
         self.room.notify_one();
         Vec::from(out)
     }
 
     /// Takes nothing more; slots end when it is empty.
     pub(crate) fn seal(&self) {
-        self.lock().closed = true;
-        self.ready.notify_waiters();
+        let mut state = self.lock();
+        state.closed = true;
+        self.wake_slots(state);
     }
 
     fn next(&self, idle: Option<usize>) -> Next {
@@ -136,7 +145,7 @@ impl Buffer {
             state.unsettled_most = state.unsettled_most.max(state.unsettled);
             state.starts += 1;
             let low = state.waiting.len() <= state.low_water;
-            let last = state.closed && state.waiting.is_empty();
+            let last = state.is_over();
             drop(state);
             if last {
                 self.ready.notify_waiters();
@@ -146,7 +155,7 @@ impl Buffer {
             }
             return Next::Start(job);
         }
-        if state.closed && state.waiting.is_empty() {
+        if state.is_over() {
             return Next::Over;
         }
         if let Some(idle) = idle {
@@ -157,9 +166,13 @@ impl Buffer {
         Next::Wait
     }
 
+    /// Wakes those that have something to start, and all of them when it is over.
     fn wake_slots(&self, state: MutexGuard<'_, State>) {
-        let woken = startable(&state.waiting, state.idle);
+        let (woken, over) = (startable(&state.waiting, state.idle), state.is_over());
         drop(state);
+        if over {
+            self.ready.notify_waiters();
+        }
         for _ in 0..woken {
             self.ready.notify_one();
         }

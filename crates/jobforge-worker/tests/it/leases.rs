@@ -119,6 +119,44 @@ async fn after_an_outage_interrupted_jobs_go_back_free() {
     worker.shutdown().await;
 }
 
+/// Its last jobs go back while slots wait for room in the window, and nothing is claimed after them that would wake those.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_round_that_loses_its_lease_with_jobs_waiting_ends() {
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    let (go_on, budget) = (Arc::new(Semaphore::new(0)), 10);
+    let waits = go_on.clone();
+    let config = WorkerConfig { lease_seconds: 2, slots: 4, faults: faults(&points), ..story.config() };
+    points.pause("report");
+    story.enqueue_numbers(budget).await;
+    let worker = Worker::builder(config).handle(NOOP, move |context: Context, payload: Value| {
+        let waits = waits.clone();
+        async move {
+            waits.acquire().await.unwrap().forget();
+            echo(context, payload).await
+        }
+    });
+    let worker = worker.build().unwrap().start_once(budget).await.unwrap();
+    let comes_to = async |claimed, running, buffered| {
+        eventually(&format!("{claimed} claimed, {running} running, {buffered} waiting"), async || {
+            let stats = worker.stats();
+            ((stats.claimed, stats.running, stats.buffered) == (claimed, running, buffered)).then_some(())
+        })
+        .await;
+    };
+    comes_to(8, 4, 4).await;
+    go_on.add_permits(2);
+    comes_to(10, 4, 4).await;
+    go_on.add_permits(6);
+    comes_to(10, 0, 2).await;
+    points.pause("beat");
+    eventually("what waits is to go back", async || (worker.stats().buffered == 0).then_some(())).await;
+    points.resume("beat");
+    points.resume("report");
+    timeout(PATIENCE, worker.ended()).await.unwrap();
+    worker.sound().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outcome_that_comes_after_the_lease_is_dropped() {
     let story = Story::begin().await;
