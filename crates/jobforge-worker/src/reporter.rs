@@ -82,24 +82,25 @@ impl Reporter {
         }
     }
 
-    /// Returns when there is something to tell or to try again; with an error when a group is back that was not told.
+    /// Returns when there is something to tell or to try again; with an error when a group is back that was not told. What is
+    /// due comes last: jobs that say more than can be told keep it due all the time, and outcomes must be taken in all the same.
     async fn wait(&mut self) -> Result<(), Error> {
         let most = self.engine.config.report_group;
         let engine = self.engine.clone();
         let due = self.due();
-        if due.is_some_and(|due| due <= Instant::now()) || !self.group.is_empty() {
+        if !self.group.is_empty() {
             return Ok(());
         }
         tokio::select! {
             biased;
             _ = self.inboxes.endings.recv_many(&mut self.group, most) => {}
+            Some(landed) = self.flights.land() => return self.take_back(landed),
             note = self.inboxes.notes.recv() => {
                 if let Some(note) = note {
                     self.speech.gather(note);
                 }
             }
             () = engine.report_now.notified() => {}
-            Some(landed) = self.flights.land() => return self.take_back(landed),
             () = last_call(&engine) => {}
             () = at(due) => {}
         }
@@ -434,9 +435,10 @@ async fn last_call(engine: &Engine) {
     sleep(Duration::from_millis(20)).await;
 }
 
-/// That moment; without one, never.
+/// That moment; without one, never. One that is past costs no turn of the clock.
 async fn at(moment: Option<Instant>) {
     match moment {
+        Some(moment) if moment <= Instant::now() => {}
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
     }

@@ -19,4 +19,5 @@ mod running;
 mod shutdown;
 mod sleeping;
 mod support;
+mod talkers;
 mod testing;
