@@ -34,7 +34,7 @@ pub struct WorkerConfig {
     pub heartbeat: Option<Duration>,
     /// How long a graceful shutdown waits for running handlers, in seconds.
     pub grace_seconds: u64,
-    /// How long a handler that was told to stop may take to end before its future is dropped.
+    /// How long a handler that was told to stop may take to end before its future is dropped; never past the end of its lease.
     pub stop_grace: Duration,
     /// The most outcomes reported in one statement.
     pub report_group: usize,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use jobforge_core::{AttemptEnd, Class, Failure, Payload};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::artifacts;
 use crate::context::Context;
@@ -96,7 +96,7 @@ enum Ran {
     CutOff,
 }
 
-/// Runs the handler until it ends, its time is up, or it is stopped and does not end soon.
+/// Runs the handler until it ends, or until it was stopped and its grace is over, or its lease: the job may run elsewhere then.
 async fn run(engine: &Engine, job: &Job, work: impl Future<Output = HandlerResult>) -> Ran {
     let work = pin!(work);
     let mut work = AssertUnwindSafe(Handling(work)).catch_unwind();
@@ -106,7 +106,12 @@ async fn run(engine: &Engine, job: &Job, work: impl Future<Output = HandlerResul
         result = &mut work => return Ran::of(result),
         () = time_to_end(job) => {}
     }
-    timeout(engine.config.stop_grace, work).await.map_or(Ran::CutOff, Ran::of)
+    tokio::select! {
+        biased;
+        result = work => Ran::of(result),
+        () = job.lease.over() => Ran::CutOff,
+        () = sleep(engine.config.stop_grace) => Ran::CutOff,
+    }
 }
 
 /// Returns when the handler must end: it was stopped, or its time is up.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use jobforge_core::{ClaimedJob, JobRef, Payload};
+use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -195,6 +196,7 @@ fn trace_id(traceparent: &str) -> Option<&str> {
 pub(crate) struct Lease {
     pub(crate) id: Uuid,
     life: AtomicU8,
+    lost: CancellationToken,
     /// No new claims; to be closed once its known jobs are settled.
     retiring: AtomicBool,
     /// Something is on it in the database that no list here names.
@@ -227,6 +229,7 @@ impl Lease {
         Lease {
             id,
             life: AtomicU8::new(Life::Live as u8),
+            lost: CancellationToken::new(),
             retiring: AtomicBool::new(false),
             keeps_claims: AtomicBool::new(false),
             claiming: AtomicBool::new(false),
@@ -285,6 +288,24 @@ impl Lease {
 
     pub(crate) fn set_life(&self, life: Life) {
         self.life.store(life as u8, Ordering::Release);
+        if life == Life::Lost {
+            self.lost.cancel();
+        }
+    }
+
+    /// Returns once it is lost, or its end has come and no beat moved it on.
+    pub(crate) async fn over(&self) {
+        let ends = async {
+            let mut until = self.good_until();
+            while until > Instant::now() {
+                sleep_until(until.into()).await;
+                until = self.good_until();
+            }
+        };
+        tokio::select! {
+            () = self.lost.cancelled() => {}
+            () = ends => {}
+        }
     }
 
     /// Until when it lives for sure, counted from before the request that made or renewed it.

@@ -1,7 +1,7 @@
 //! Leases: kept alive, found lost, and what may run under them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -10,6 +10,7 @@ use jobforge_testkit::{FaultPoints, FaultProxy, Mode, NOOP, TENANT_A};
 use jobforge_worker::{Context, HandlerError, Outcome, Worker, WorkerConfig, WorkerHandle};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
+use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 use crate::support::{Lines, PATIENCE, Story, echo, eventually, faults};
@@ -157,21 +158,91 @@ async fn a_single_round_that_loses_its_lease_with_jobs_waiting_ends() {
     worker.sound().unwrap();
 }
 
+/// Starts one job that pays no heed to its cancellation, on a worker that would wait for it longer than the story does.
+async fn heedless(story: &Story, config: WorkerConfig, points: &FaultPoints) -> WorkerHandle {
+    let config = WorkerConfig { stop_grace: 2 * PATIENCE, faults: faults(points), ..config };
+    let worker = story.work(config, |_, _| std::future::pending()).await;
+    let id = story.enqueue(json!(1)).await;
+    story.until(id, "running").await;
+    points.pause("claim");
+    worker
+}
+
+async fn nothing_runs(worker: &WorkerHandle) {
+    eventually("the handler is dropped", async || (worker.stats().running == 0).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_handler_runs_past_the_end_of_its_lease() {
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    let worker = heedless(&story, WorkerConfig { lease_seconds: 1, ..story.config() }, &points).await;
+    points.pause("beat");
+    nothing_runs(&worker).await;
+    points.resume("beat");
+    points.resume("claim");
+    worker.vanish();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_handler_goes_on_once_its_lease_is_known_to_be_lost() {
+    let story = Story::begin().await;
+    let points = FaultPoints::new();
+    let heartbeat = Some(Duration::from_millis(50));
+    let config = WorkerConfig { lease_seconds: 3600, heartbeat, ..story.config() };
+    let worker = heedless(&story, config, &points).await;
+    story.db.connect_super().await.batch_execute("delete from jobforge.leases").await.unwrap();
+    nothing_runs(&worker).await;
+    worker.vanish();
+}
+
+/// A worker that stops interrupts its handlers, and its beats go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_has_its_whole_grace_while_its_lease_is_renewed() {
+    const ENDS: &str = "select (extract(epoch from max(expires_at)) * 1000)::bigint from jobforge.leases";
+    const NOW: &str = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
+    let story = Story::begin().await;
+    let (stopped, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let signals = [stopped.clone(), go_on.clone()];
+    let config = WorkerConfig { lease_seconds: 3, grace_seconds: 0, stop_grace: PATIENCE, ..story.config() };
+    let worker = story
+        .work(config, move |context, payload| {
+            let [stopped, go_on] = signals.clone();
+            async move {
+                context.cancellation().cancelled().await;
+                stopped.notify_one();
+                go_on.notified().await;
+                echo(context, payload).await
+            }
+        })
+        .await;
+    let id = story.enqueue(json!(1)).await;
+    story.until(id, "running").await;
+    tokio::join!(worker.shutdown(), async {
+        timeout(PATIENCE, stopped.notified()).await.unwrap();
+        let end = story.count(ENDS).await;
+        eventually("the lease would be over", async || (story.count(NOW).await > end).then_some(())).await;
+        assert_eq!(worker.stats().running, 1);
+        go_on.notify_one();
+    });
+    let job = story.job(id).await;
+    assert_eq!((job.status.as_str(), job.attempt), ("succeeded", 1));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outcome_that_comes_after_the_lease_is_dropped() {
     let story = Story::begin().await;
     let points = FaultPoints::new();
     let config = WorkerConfig { lease_seconds: 1, faults: faults(&points), ..story.config() };
     points.pause("beat");
-    let go_on = Arc::new(Notify::new());
-    let waits = go_on.clone();
-    // A zombie: it pays no heed to its cancellation.
-    let config = WorkerConfig { stop_grace: PATIENCE, ..config };
+    let (go_on, waits) = mpsc::channel();
+    let waits = Arc::new(Mutex::new(waits));
+    // A zombie: it blocks its thread, and cannot even be dropped.
     let zombie = story
         .work(config, move |context, payload| {
             let waits = waits.clone();
             async move {
-                waits.notified().await;
+                block_in_place(|| waits.lock().unwrap().recv()).unwrap();
                 echo(context, payload).await
             }
         })
@@ -183,7 +254,7 @@ async fn an_outcome_that_comes_after_the_lease_is_dropped() {
     let honest = story.work(story.config(), |_, _| async { Ok(Outcome::complete("honest")?) }).await;
     story.until(id, "succeeded").await;
 
-    go_on.notify_one();
+    go_on.send(()).unwrap();
     points.resume("beat");
     points.resume("claim");
     eventually("the zombie's outcome is dropped", async || (zombie.stats().lost == 1).then_some(())).await;

@@ -1,9 +1,11 @@
 //! The end of a command's whole tree: whatever ends it, nothing that it started lives on.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jobforge_core::{Definition, rpc};
-use jobforge_testkit::TENANT_A;
+use jobforge_testkit::{FaultPoints, TENANT_A};
+use jobforge_worker::Faults;
 use serde_json::json;
 
 use super::{Story, WAYS, alive, cookie, define, eventually, rooms, script};
@@ -108,6 +110,32 @@ async fn a_worker_that_stops_at_once_takes_its_commands_along() {
     eventually("the tree is gone", async || alive(&cookie).is_empty().then_some(())).await;
     let job = rpc::get_job(&story.app, TENANT_A, id).await.unwrap();
     assert_eq!((job.status.as_str(), job.failures), ("queued", 0), "it goes back free");
+}
+
+/// The longest grace of a command is longer than most leases.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_whose_lease_ends_without_a_beat_is_killed_whatever_its_grace() {
+    for way in WAYS {
+        let cookie = cookie();
+        let points = FaultPoints::new();
+        let held = points.clone();
+        let story = Story::begin_with(&stubborn(way, &cookie, "grace_seconds = 300"), |config, _| {
+            config.lease_seconds = 2;
+            config.faults = Faults::at_points(Arc::new(move |point| {
+                let held = held.clone();
+                Box::pin(async move {
+                    let _ = held.hit(point).await;
+                })
+            }));
+        })
+        .await;
+        story.enqueue("job.stubborn", json!({})).await;
+        whole_tree(&cookie).await;
+        points.pause("claim");
+        points.pause("beat");
+        eventually("the tree is gone", async || alive(&cookie).is_empty().then_some(())).await;
+        story.worker.vanish();
+    }
 }
 
 /// Without a namespace, a supervisor that is killed cannot clean up: the worker does.
