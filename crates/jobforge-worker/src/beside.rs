@@ -3,32 +3,40 @@
 
 use std::sync::Arc;
 
+use jobforge_core::connect::Backoff;
 use jobforge_core::{Error, rpc};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_postgres::Client;
 
 use crate::engine::Engine;
-use crate::link::{Link, within};
+use crate::link::{Link, told, within};
 
 /// The second connection for claims.
 #[derive(Default)]
 pub(crate) struct Beside {
     link: Option<Link>,
-    opening: JoinSet<Link>,
+    /// With why it did not open.
+    opening: JoinSet<(Link, Option<Error>)>,
+    backoff: Backoff,
+    /// After an attempt that failed: when to try again.
+    not_before: Option<Instant>,
 }
 
 impl Beside {
     /// The client, if the connection is there.
-    pub(crate) fn client(&mut self) -> Option<Arc<Client>> {
-        if let Some(Ok(link)) = self.opening.try_join_next() {
+    pub(crate) fn client(&mut self, engine: &Engine) -> Option<Arc<Client>> {
+        if let Some(Ok((link, error))) = self.opening.try_join_next() {
+            self.note(engine, link.is_open(), error.as_ref());
             self.link = Some(link);
         }
         self.link.as_ref()?.opened()
     }
 
-    /// Opens the connection, unless that is under way, for the claims after this one.
+    /// Opens the connection for the claims after this one, unless that is under way, or failed a moment ago.
     pub(crate) fn open(&mut self, engine: &Arc<Engine>) {
-        if self.opening.is_empty() && self.client().is_none() {
+        let missing = self.opening.is_empty() && self.client(engine).is_none();
+        if missing && self.not_before.is_none_or(|moment| moment <= Instant::now()) {
             let link = self.link.take().unwrap_or_else(|| Link::new(&engine.config));
             self.opening.spawn(open(engine.clone(), link));
         }
@@ -40,13 +48,35 @@ impl Beside {
             link.heed(answer);
         }
     }
+
+    /// Claims go round many times a second, and a server may have no connection to spare for long: the next attempt is put
+    /// off, and only the first one that fails is told.
+    fn note(&mut self, engine: &Engine, is_open: bool, error: Option<&Error>) {
+        if is_open {
+            self.backoff.reset();
+            self.not_before = None;
+            return;
+        }
+        if self.not_before.is_none() {
+            let error = error.map(|error| told(error));
+            tracing::warn!(
+                worker_id = engine.worker_id(),
+                error,
+                "the second connection for claims does not open: claiming on one alone"
+            );
+        }
+        self.not_before = Some(Instant::now() + self.backoff.next_delay());
+    }
 }
 
-async fn open(engine: Arc<Engine>, mut link: Link) -> Link {
-    if let Ok(client) = link.client().await {
-        rehearse(&engine, &client).await;
+async fn open(engine: Arc<Engine>, mut link: Link) -> (Link, Option<Error>) {
+    match link.client().await {
+        Ok(client) => {
+            rehearse(&engine, &client).await;
+            (link, None)
+        }
+        Err(error) => (link, Some(error)),
     }
-    link
 }
 
 /// Lets a new connection go through a claim that takes nothing. If that fails, the claims that follow tell.
@@ -54,4 +84,37 @@ pub(crate) async fn rehearse(engine: &Engine, client: &Client) {
     let config = &engine.config;
     let call = rpc::rehearse_claim(client, engine.worker_id(), &config.queues);
     let _ = within(config.call_timeout, "claim_jobs", call).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::task::yield_now;
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::config::WorkerConfig;
+    use crate::handler::Registry;
+
+    #[tokio::test(start_paused = true)]
+    async fn after_an_attempt_that_failed_comes_a_pause() {
+        // Nobody listens there.
+        let database_url = "postgres://nobody@127.0.0.1:1/nothing".to_owned();
+        let config = WorkerConfig { database_url, ..WorkerConfig::default() };
+        let engine = Arc::new(Engine::new(config, Registry::default()).0);
+        let mut beside = Beside::default();
+        for _ in 0..3 {
+            beside.open(&engine);
+            assert_eq!(beside.opening.len(), 1, "the pause is over");
+            while !beside.opening.is_empty() {
+                assert!(beside.client(&engine).is_none());
+                yield_now().await;
+            }
+            beside.open(&engine);
+            assert!(beside.opening.is_empty(), "it failed a moment ago");
+            // As long as any pause is.
+            advance(Duration::from_secs(5)).await;
+        }
+    }
 }

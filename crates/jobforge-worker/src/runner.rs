@@ -190,7 +190,7 @@ impl Claimer {
         let beside_too = limit > first && lease_id.is_some();
         // So much claimed ahead after a full claim means that jobs are quick: more than one claim's worth comes next.
         let beside_soon = beside_too || (self.full_claims > 0 && limit >= BESIDE_FROM * engine.config.slots);
-        let other = self.beside.client().filter(|_| beside_too);
+        let other = self.beside.client(&engine).filter(|_| beside_too);
         if beside_soon {
             self.beside.open(&engine);
         }
