@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use jobforge_core::Artifacts;
 
+/// The most that a pause may be: clocks end, and what is added to them must not.
+const LONGEST: Duration = Duration::from_secs(86_400 * 365);
+
 /// Settings of one scheduler. Only the first two have to be given.
 #[derive(Debug, Clone)]
 pub struct SchedulerConfig {
@@ -69,6 +72,7 @@ impl SchedulerConfig {
         let lease = Duration::from_secs(u64::from(self.lead_seconds));
         let pauses = [self.lead_every, self.call_timeout, self.duty_timeout, self.reap_at_most_every];
         let periods = [
+            self.reap_at_least_every,
             self.promote_every,
             self.partitions_every,
             self.prune_every,
@@ -79,8 +83,12 @@ impl SchedulerConfig {
             (!self.database_url.is_empty(), "database_url is empty"),
             ((1..=200).contains(&self.holder.chars().count()), "holder must have 1 to 200 characters"),
             ((1..=600).contains(&self.lead_seconds), "lead_seconds must be 1 to 600"),
-            (self.lead_every * 2 <= lease, "lead_every must be at most half of lead_seconds"),
+            (self.lead_every <= lease / 2, "lead_every must be at most half of lead_seconds"),
             (!pauses.iter().chain(&periods).any(Duration::is_zero), "a pause or period is zero"),
+            (
+                pauses.iter().chain(&periods).all(|pause| *pause <= LONGEST),
+                "a pause or period must be at most a year",
+            ),
             (
                 self.reap_at_most_every <= self.reap_at_least_every,
                 "reap_at_most_every must not be longer than reap_at_least_every",
@@ -132,6 +140,27 @@ mod tests {
     fn the_defaults_need_only_a_database_and_a_name() {
         assert_eq!(config().check(), Ok(()));
         assert_eq!(SchedulerConfig::default().check(), Err("database_url is empty".to_owned()));
+    }
+
+    #[test]
+    fn pauses_without_end_are_refused() {
+        let far = Duration::MAX;
+        let endless = [
+            SchedulerConfig { lead_every: far, ..config() },
+            SchedulerConfig { call_timeout: far, ..config() },
+            SchedulerConfig { duty_timeout: far, ..config() },
+            SchedulerConfig { reap_at_most_every: far, reap_at_least_every: far, ..config() },
+            SchedulerConfig { reap_at_least_every: far, ..config() },
+            SchedulerConfig { promote_every: far, ..config() },
+            SchedulerConfig { partitions_every: far, ..config() },
+            SchedulerConfig { prune_every: far, ..config() },
+            SchedulerConfig { stats_every: far, ..config() },
+            SchedulerConfig { collect_every: far, ..config() },
+        ];
+        for config in endless {
+            let told = config.check().unwrap_err();
+            assert!(told.contains("must be at most"), "{told}: {config:?}");
+        }
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::redact::Secrets;
 #[cfg(feature = "amqp")]
 use crate::broker::Broker;
 
+/// The most that a pause may be: clocks end, and what is added to them must not.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
 /// Settings of one worker. The defaults are the fast and safe ones: nobody should need to tune.
 #[derive(Clone)]
 pub struct WorkerConfig {
@@ -154,9 +157,12 @@ impl WorkerConfig {
             ((1..=5000).contains(&self.claim_max), "claim_max must be 1 to 5000"),
             ((1..=5000).contains(&self.report_group), "report_group must be 1 to 5000"),
             ((1..=3600).contains(&self.lease_seconds), "lease_seconds must be 1 to 3600"),
-            (self.heartbeat_interval() * 2 <= self.lease(), "heartbeat must be at most half of the lease"),
+            (self.heartbeat_interval() <= self.lease() / 2, "heartbeat must be at most half of the lease"),
             (!self.heartbeat_interval().is_zero(), "heartbeat is zero"),
             (!self.call_timeout.is_zero(), "call_timeout is zero"),
+            (self.call_timeout <= LONGEST, "call_timeout must be at most a day"),
+            (self.report_delay <= LONGEST, "report_delay must be at most a day"),
+            (self.stop_grace <= LONGEST, "stop_grace must be at most a day"),
             (self.metadata.is_object(), "metadata must be a JSON object"),
         ];
         rules.iter().find(|(kept, _)| !kept).map_or(Ok(()), |(_, broken)| Err((*broken).to_owned()))
@@ -219,6 +225,21 @@ mod tests {
     fn a_beat_slower_than_half_a_lease_is_refused() {
         let slow = WorkerConfig { heartbeat: Some(Duration::from_secs(16)), ..config() };
         assert!(slow.check().is_err());
+    }
+
+    #[test]
+    fn pauses_without_end_are_refused() {
+        let far = Duration::MAX;
+        let endless = [
+            WorkerConfig { heartbeat: Some(far), ..config() },
+            WorkerConfig { call_timeout: far, ..config() },
+            WorkerConfig { report_delay: far, ..config() },
+            WorkerConfig { stop_grace: far, ..config() },
+        ];
+        let told = endless.map(|config| config.check().unwrap_err());
+        for (told, name) in told.iter().zip(["heartbeat", "call_timeout", "report_delay", "stop_grace"]) {
+            assert!(told.starts_with(&format!("{name} must be at most")), "{told}");
+        }
     }
 
     #[test]
