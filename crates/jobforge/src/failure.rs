@@ -8,7 +8,7 @@ use jobforge_core::schema::Problem;
 use serde_json::json;
 
 use crate::logs;
-use crate::output::{Output, say};
+use crate::output::{Output, inert, say};
 
 /// The command line or the settings are wrong; nothing was tried.
 #[derive(Debug)]
@@ -38,9 +38,9 @@ pub(crate) fn report(error: &anyhow::Error, output: Output) -> ExitCode {
         }});
         say(&logs::clean(&error.to_string()));
     } else {
-        say(&format!("error: {}", logs::clean(&told.message)));
+        say(&format!("error: {}", inert(&logs::clean(&told.message))));
         for cause in &told.causes {
-            say(&format!("  because: {}", logs::clean(cause)));
+            say(&format!("  because: {}", inert(&logs::clean(cause))));
         }
         if let Some(hint) = &told.hint {
             say(&format!("  hint: {hint}"));

@@ -29,7 +29,7 @@ impl Output {
     pub(crate) fn answer(self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
         let text = match self {
             Output::Json => serde_json::to_string_pretty(value)?,
-            Output::Human => text(),
+            Output::Human => inert(&text()),
         };
         print(&text)
     }
@@ -43,6 +43,25 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
+/// What others wrote as a terminal may show it: control characters but newlines and tabs stand as escapes, since they
+/// would move, recolour or retitle what somebody looks at.
+pub(crate) fn inert(text: &str) -> String {
+    escaped(text, &['\n', '\t'])
+}
+
+/// The same of what belongs on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    escaped(text, &[])
+}
+
+fn escaped(text: &str, kept: &[char]) -> String {
+    let show = |c: char| match c.is_control() && !kept.contains(&c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(show).collect()
+}
+
 /// Tells people on stderr, as one write. That nobody reads it, or nobody can, changes nothing of what this process does.
 pub(crate) fn say(text: &str) {
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
@@ -53,7 +72,7 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header.iter().map(|name| name.to_uppercase()));
-    table.add_rows(rows);
+    table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>()));
     let columns = table.column_iter_mut();
     for column in columns {
         column.set_padding((0, 2));
@@ -63,8 +82,9 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
 
 /// One thing and what is known of it, a fact a line; what is not known is left out.
 pub(crate) fn facts<'a>(head: &str, facts: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
-    let known = facts.into_iter().filter_map(|(name, value)| Some(format!("  {name:<14} {}", value?)));
-    std::iter::once(head.to_owned()).chain(known).collect::<Vec<_>>().join("\n")
+    let known =
+        facts.into_iter().filter_map(|(name, value)| Some(format!("  {name:<14} {}", one_line(&value?))));
+    std::iter::once(one_line(head)).chain(known).collect::<Vec<_>>().join("\n")
 }
 
 /// A time as people read it, in their own zone, to the second.
@@ -118,6 +138,15 @@ mod tests {
             (per_second(None), per_second(Some(0.126)), per_second(Some(1234.5))),
             ("-".into(), "0.13".into(), "1234".into())
         );
+    }
+
+    #[test]
+    fn control_characters_are_shown_and_not_sent() {
+        let text = "\u{1b}[2Jé\r\u{7f}\u{9b}m\tb\nc";
+        assert_eq!(inert(text), "\\u{1b}[2Jé\\r\\u{7f}\\u{9b}m\tb\nc");
+        assert_eq!(one_line("a\tb\nc"), "a\\tb\\nc");
+        assert_eq!(table(&["a"], [vec!["x\ny".to_owned()]]), "A\nx\\ny");
+        assert_eq!(facts("h\ni", [("f", Some("x\ny".to_owned()))]), "h\\ni\n  f              x\\ny");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::cli::{JobsAction, JobsArgs, JobsListArgs};
 use crate::commands::result;
 use crate::config::Config;
-use crate::output::{Output, local, per_second, span, table};
+use crate::output::{Output, local, one_line, per_second, span, table};
 use crate::target::{Purpose, Target};
 
 pub(crate) async fn run(config: &Config, args: JobsArgs, output: Output) -> Result<ExitCode> {
@@ -125,6 +125,8 @@ fn show(job: &Job, attempts: &[Attempt]) -> String {
     let mut lines = vec![format!("{} {}", job.job_type, job.id)];
     let mut fact = |name: &str, value: Option<String>| {
         if let Some(value) = value {
+            // Only an error has lines of its own.
+            let value = if name == "error" { value } else { one_line(&value) };
             lines.push(format!("  {name:<12} {value}"));
         }
     };

@@ -48,6 +48,33 @@ async fn dead_letters_are_listed_and_grouped() {
     app.run(&["dead", "list", "--cursor", "x"]).refused("JF001");
 }
 
+/// What a job says is told in full to programs; a terminal is not moved, coloured or retitled by it.
+#[tokio::test]
+async fn what_a_job_says_does_not_drive_the_terminal() {
+    let db = demo_db().await;
+    let (app, worker) = (Cli::new(&db, APP), Cli::new(&db, WORKER));
+    let message = "\u{1b}[31mred\u{1b}]0;title\u{7} \r over\u{7f}\u{9b}2J\nsecond line";
+    let payload = serde_json::json!({ "message": message }).to_string();
+    let made = app.run(&["enqueue", "demo.fail", "--payload", &payload, "--json"]).json();
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(worker.run(&["tick", "--json"]).json()["failed"], 1);
+    for args in [&["jobs", "list"][..], &["jobs", "show", id], &["dead", "list"], &["dead", "groups"]] {
+        let shown = app.run(args);
+        assert_eq!(shown.code, 0, "{shown:?}");
+        assert!(shown.stdout.chars().all(|c| c == '\n' || !c.is_control()), "{args:?}: {shown:?}");
+        assert!(shown.stdout.contains("\\u{1b}"), "{args:?}: {shown:?}");
+    }
+    let shown = app.run(&["jobs", "show", id]);
+    assert!(
+        shown.stdout.lines().any(|line| line.trim() == "second line"),
+        "an error has its lines: {shown:?}"
+    );
+    let escaped = "\\u{1b}[31mred\\u{1b}]0;title\\u{7} \\r over\\u{7f}\\u{9b}2J";
+    assert!(shown.stdout.contains(escaped), "{shown:?}");
+    let told = app.run(&["jobs", "show", id, "--json"]).json();
+    assert!(told["job"]["error"].as_str().unwrap().contains(message), "{told}");
+}
+
 #[tokio::test]
 async fn a_group_is_counted_redriven_and_undone() {
     let (_db, app, worker) = graveyard().await;
