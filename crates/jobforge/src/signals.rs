@@ -1,19 +1,28 @@
-//! An orderly end: the first Ctrl-C or SIGTERM asks for it, the second one does not wait.
+//! An orderly end: the first Ctrl-C or SIGTERM asks for it, the second one does not wait. A terminal that is closed
+//! (SIGHUP) asks for it, too.
+
+use std::ptr;
 
 use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::libc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that end a process.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// Unless it was ignored from the start, as under `nohup`.
+    hangup: Option<Signal>,
 }
 
 impl Signals {
     /// From now on the signals are waited for, instead of ending the process.
     pub(crate) fn listen() -> Result<Signals> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
+        let hears_hangup = !hangup_is_ignored().context("cannot look at SIGHUP")?;
         Ok(Signals {
+            hangup: hears_hangup.then(|| listen(SignalKind::hangup())).transpose()?,
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
         })
@@ -24,6 +33,10 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            Some(_) = async { self.hangup.as_mut()?.recv().await } => {
+                // A terminal that is closed may say so more than once.
+                self.hangup = None;
+            }
         }
     }
 
@@ -36,6 +49,18 @@ impl Signals {
             () = self.next() => None,
         }
     }
+}
+
+/// Whether this process was started with SIGHUP ignored.
+fn hangup_is_ignored() -> nix::Result<bool> {
+    // SAFETY: an action of zeros is a valid one to be overwritten.
+    #[allow(unsafe_code)]
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is installed: without a new action the call only tells the present one.
+    #[allow(unsafe_code)]
+    let looked = unsafe { libc::sigaction(libc::SIGHUP, ptr::null(), &raw mut action) };
+    Errno::result(looked)?;
+    Ok(action.sa_sigaction == libc::SIG_IGN)
 }
 
 #[cfg(test)]

@@ -180,6 +180,22 @@ fn stopping(dir: &Path) -> (DevServer, Value) {
     (server, job)
 }
 
+/// A terminal that is closed leaves no server behind.
+#[test]
+fn a_hangup_stops_it_and_its_postgres() {
+    let dir = open_dir();
+    let mut server = DevServer::start(dir.path(), &["--no-demo"]);
+    let made = server.run(&["enqueue", "demo.sleep", "--payload", "{\"ms\": 5000}", "--json"]).json();
+    server.job_that_is("running", made["id"].as_str().unwrap());
+    server.signal(Signal::SIGHUP);
+    until("it waits for the job", || server.stderr().contains("stopping: 1 jobs").then_some(()));
+    // Told by the shell and by the terminal: this is no second wish.
+    server.signal(Signal::SIGHUP);
+    assert_eq!(server.ended().code(), Some(0), "{}", server.stderr());
+    assert!(!postgres_runs(dir.path()));
+    assert!(!server.dev_file().exists());
+}
+
 #[tokio::test]
 async fn a_signal_while_it_starts_ends_it_and_its_postgres() {
     let dir = open_dir();
