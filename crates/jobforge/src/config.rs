@@ -7,7 +7,9 @@ mod refusal;
 mod server;
 mod tokens;
 
-use std::path::PathBuf;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
@@ -107,7 +109,7 @@ impl Settings {
     pub(crate) fn load(flags: &Global) -> Result<Settings> {
         let layers = vec![
             ("default", layer(File::from_str(DEFAULTS, FileFormat::Toml))?),
-            (FILE, layer(File::new(FILE, FileFormat::Toml).required(false))?),
+            (FILE, layer(File::new(FILE, FileFormat::Toml).required(is_there(Path::new(FILE))?))?),
             ("DATABASE_URL", layer(Environment::default().source(Some(database_url_alone(env()))))?),
             ("environment", layer(own_environment(env()))?),
             ("flag", flag_layer(flags)?),
@@ -214,6 +216,15 @@ impl BrokerSettings {
     pub(crate) fn named(&self) -> Result<Option<Broker>> {
         let Some(url) = &self.url else { return Ok(None) };
         Ok(Some(Broker::new(url)?.exchange(&self.exchange)?.routing_key(&self.routing_key)?))
+    }
+}
+
+/// Whether there is such a file; one that cannot be read is refused, since what it says would count for nothing.
+fn is_there(file: &Path) -> Result<bool> {
+    match fs::read_to_string(file) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Usage::new(format!("cannot read {}: {error}", file.display())).into()),
     }
 }
 

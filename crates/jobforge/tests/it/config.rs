@@ -75,3 +75,13 @@ fn a_refusal_tells_where_it_is_and_repeats_no_value() {
         refused("JOBFORGE_LOG__FILTER", "info", &expected);
     }
 }
+
+/// Also root, who may read everything, meets a file that cannot be read.
+#[test]
+fn a_file_of_settings_that_cannot_be_read_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("jobforge.toml")).unwrap();
+    let refused = run(dir.path(), &["config", "show"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("cannot read jobforge.toml: Is a directory"), "{refused:?}");
+}
