@@ -165,8 +165,24 @@ impl WorkerConfig {
             (self.stop_grace <= LONGEST, "stop_grace must be at most a day"),
             (self.metadata.is_object(), "metadata must be a JSON object"),
         ];
-        rules.iter().find(|(kept, _)| !kept).map_or(Ok(()), |(_, broken)| Err((*broken).to_owned()))
+        rules.iter().find(|(kept, _)| !kept).map_or(Ok(()), |(_, broken)| Err((*broken).to_owned()))?;
+        check_queues(&self.queues)
     }
+}
+
+/// A worker would wait for ever at a name that no enqueue takes.
+fn check_queues(queues: &[String]) -> Result<(), String> {
+    let fits = |name: &str| {
+        (1..=63).contains(&name.len())
+            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || "._:-".contains(c))
+    };
+    let form = "it has 1 to 63 letters, digits, dots, colons, dashes and underscores, and begins with a letter or digit";
+    if let Some(name) = queues.iter().find(|name| !fits(name)) {
+        return Err(format!("no queue can have the name {name:?}: {form}"));
+    }
+    let twice = (1..queues.len()).find(|&at| queues[..at].contains(&queues[at]));
+    twice.map_or(Ok(()), |at| Err(format!("the queue {:?} is named twice", queues[at])))
 }
 
 /// Called at a named point; whoever comes by waits for the returned future.

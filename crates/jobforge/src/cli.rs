@@ -4,6 +4,7 @@ mod connectors;
 mod operate;
 mod server;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -148,7 +149,7 @@ pub(crate) enum MigrateAction {
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {
     /// The queues to serve, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    #[arg(long, value_delimiter = ',', value_parser = trimmed, value_name = "NAMES")]
     pub(crate) queues: Option<Vec<String>>,
     /// The types to run, separated by commas [default: all that this program can run]
     #[arg(long, value_delimiter = ',', value_name = "TYPES")]
@@ -186,7 +187,7 @@ pub(crate) struct TickArgs {
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000))]
     pub(crate) limit: u32,
     /// The queues to look in, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    #[arg(long, value_delimiter = ',', value_parser = trimmed, value_name = "NAMES")]
     pub(crate) queues: Option<Vec<String>>,
 }
 
@@ -434,6 +435,12 @@ pub(crate) struct ConfigArgs {
 pub(crate) enum ConfigAction {
     /// Show every setting and where it comes from; secrets are hidden
     Show,
+}
+
+/// A name of a list, without the blanks around its comma.
+#[expect(clippy::unnecessary_wraps, reason = "this is what clap's parsers look like")]
+fn trimmed(name: &str) -> Result<String, Infallible> {
+    Ok(name.trim().to_owned())
 }
 
 #[cfg(test)]

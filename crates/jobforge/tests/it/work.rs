@@ -22,6 +22,27 @@ async fn a_worker_refuses_a_login_that_may_do_too_much() {
 }
 
 #[tokio::test]
+async fn queues_that_cannot_be_are_refused_and_blanks_around_commas_are_none_of_their_names() {
+    let db = demo_db().await;
+    let (app, worker) = (Cli::new(&db, APP), Cli::new(&db, WORKER));
+    app.run(&["enqueue", "demo.echo", "--queue", "mail", "--json"]).json();
+    for args in [["work", "--queues", ""], ["work", "--queues", "mail,a b"], ["tick", "--queues", "mail,-a"]]
+    {
+        let args = [&args[..], if args[0] == "work" { &["--once"] } else { &[] }].concat();
+        let refused = worker.run(&args);
+        assert_eq!(refused.code, 1, "{args:?}: {refused:?}");
+        assert!(refused.stderr.contains("no queue can have the name"), "{refused:?}");
+    }
+    let twice = worker.run(&["tick", "--queues", "mail,mail"]);
+    assert!(twice.code == 1 && twice.stderr.contains("\"mail\" is named twice"), "{twice:?}");
+    let blank =
+        worker.command().arg("tick").env("JOBFORGE_WORKER__QUEUES", "default, mail").output().unwrap();
+    let blank = Ran::of(blank);
+    assert!(blank.code == 1 && blank.stderr.contains("\" mail\""), "{blank:?}");
+    assert_eq!(worker.run(&["work", "--once", "--queues", "default, mail", "--json"]).json()["completed"], 1);
+}
+
+#[tokio::test]
 async fn a_worker_that_is_told_to_stop_ends_what_it_has_begun() {
     let db = demo_db().await;
     let (app, worker) = (Cli::new(&db, APP), Cli::new(&db, WORKER));
