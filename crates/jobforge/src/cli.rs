@@ -36,7 +36,7 @@ pub(crate) struct Cli {
 /// What every command takes.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// The database [env: JOBFORGE_DATABASE_URL, DATABASE_URL]
+    /// The database [env: JOBFORGE_DATABASE_URL, and but for `dev` DATABASE_URL]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) database_url: Option<String>,
     /// A way around a pooler, on which notifications are heard [env: JOBFORGE_DIRECT_URL]

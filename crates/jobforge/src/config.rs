@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::config::Host;
 use uuid::Uuid;
 
-use crate::cli::Global;
+use crate::cli::{Command, Global};
 use crate::failure::Usage;
 use crate::secrets::{SEAL_KEYS, SECRET_PREFIX, TOKEN_SECRET, secret_env};
 
@@ -105,12 +105,17 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads all places and checks the result.
-    pub(crate) fn load(flags: &Global) -> Result<Settings> {
+    /// Reads all places and checks the result. A plain `DATABASE_URL` is not for `dev`: it names an application's
+    /// database, where nobody asked for demo jobs, roles and a schema.
+    pub(crate) fn load(flags: &Global, command: &Command) -> Result<Settings> {
+        let plain_url = match command {
+            Command::Dev(_) => Variables::new(),
+            _ => database_url_alone(env()),
+        };
         let layers = vec![
             ("default", layer(File::from_str(DEFAULTS, FileFormat::Toml))?),
             (FILE, layer(File::new(FILE, FileFormat::Toml).required(is_there(Path::new(FILE))?))?),
-            ("DATABASE_URL", layer(Environment::default().source(Some(database_url_alone(env()))))?),
+            ("DATABASE_URL", layer(Environment::default().source(Some(plain_url)))?),
             ("environment", layer(own_environment(env()))?),
             ("flag", flag_layer(flags)?),
         ];
@@ -234,6 +239,11 @@ fn env() -> Variables {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
+}
+
+/// Whether the environment has a plain `DATABASE_URL`.
+pub(crate) fn has_plain_url() -> bool {
+    !database_url_alone(env()).is_empty()
 }
 
 /// What many a host sets for its programs.

@@ -65,7 +65,7 @@ async fn start() -> ExitCode {
 }
 
 async fn run(cli: Cli, output: Output) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(&cli.global)?;
+    let settings = Settings::load(&cli.global, &cli.command)?;
     logs::start(&settings, &cli.command, output);
     let config: &Config = &settings.config;
     match cli.command {

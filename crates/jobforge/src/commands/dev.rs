@@ -16,7 +16,7 @@ use jobforge_worker::{WorkerConfig, WorkerHandle};
 use crate::cli::DevArgs;
 use crate::commands::schedule::{ended_by_itself, scheduler_config};
 use crate::commands::work::End;
-use crate::config::Config;
+use crate::config::{Config, has_plain_url};
 use crate::demo::TENANT;
 use crate::dev::api;
 use crate::dev::binaries;
@@ -39,6 +39,11 @@ const SETTLE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Result<ExitCode> {
     args.listen.map(api::check_free).transpose()?;
+    if config.database_url.is_none() && has_plain_url() {
+        say(
+            "DATABASE_URL is set and not used: `dev` takes --database-url or JOBFORGE_DATABASE_URL. Other commands use it.",
+        );
+    }
     let programs = Programs::load(config.worker.commands_file.as_deref().or(Programs::found_here()))?;
     let egress = egress_settings(config)?;
     let tokens = token_config(&config.server.tokens, || Ok(egress.clone()))?;

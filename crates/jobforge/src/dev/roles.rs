@@ -36,10 +36,16 @@ pub(crate) async fn prepare(access: &Access, logins: &Logins) -> Result<(Urls, R
             make_database(&address.superuser_url("postgres"), logins.password(ADMIN)?).await?;
             address.url_as(ADMIN, Some(logins.password(ADMIN)?), DATABASE)
         }
-        Access::Given(url) => url.clone(),
+        Access::Given(url) => {
+            make_or_know(url, logins).await?;
+            url.clone()
+        }
     };
     let report = migrate::up(&admin_url).await.context("cannot bring the schema up to date")?;
-    make_logins(&admin_url, logins).await?;
+    if let Access::Superuser(_) = access {
+        make_roles(&admin_url, logins).await?;
+    }
+    set_up_logins(&admin_url).await?;
     let url = |login| url_as(&admin_url, login, logins.password(login)?);
     let urls = Urls { app: url(APP)?, worker: url(WORKER)?, operator: url(OPERATOR)? };
     register(&urls.operator).await?;
@@ -62,16 +68,53 @@ async fn make_database(superuser_url: &str, password: &str) -> Result<()> {
     }
 }
 
-/// As admin: the logins of everything that runs.
-async fn make_logins(admin_url: &str, logins: &Logins) -> Result<()> {
+/// Logins are those of a whole server, which others may use: one that is there keeps its password, and has to be known.
+async fn make_or_know(admin_url: &str, logins: &Logins) -> Result<()> {
+    let mut client = open(admin_url).await?;
+    for (login, _, _) in LOGINS {
+        let password = logins.password(login)?;
+        let make = client.transaction().await.context("cannot begin")?;
+        // Apart from its password, since this may fail and would be written into the server's log.
+        match make.batch_execute(&format!("create role {login} login")).await {
+            Ok(()) => {
+                let sql = format!("alter role {login} password '{password}'");
+                make.batch_execute(&sql).await.with_context(|| format!("cannot make the login {login}"))?;
+                make.commit().await.with_context(|| format!("cannot make the login {login}"))?;
+            }
+            Err(error) if error.code() == Some(&SqlState::DUPLICATE_OBJECT) => {
+                make.rollback().await.context("cannot roll back")?;
+                open(&url_as(admin_url, login, password)?).await.with_context(|| {
+                    format!(
+                        "the login {login} is in this server already, and the password that this data directory has \
+                         does not fit: use the directory that made the login, or drop it"
+                    )
+                })?;
+            }
+            Err(error) => return Err(error).with_context(|| format!("cannot make the login {login}")),
+        }
+    }
+    Ok(())
+}
+
+/// As admin of a private server: the logins of everything that runs.
+async fn make_roles(admin_url: &str, logins: &Logins) -> Result<()> {
+    let client = open(admin_url).await?;
+    for (login, _, _) in LOGINS {
+        let sql = role_sql(login, logins.password(login)?);
+        client.batch_execute(&sql).await.with_context(|| format!("cannot make the login {login}"))?;
+    }
+    Ok(())
+}
+
+/// As admin: what the logins may do.
+async fn set_up_logins(admin_url: &str) -> Result<()> {
     let client = open(admin_url).await?;
     for (login, role, bounded) in LOGINS {
-        let mut sql = role_sql(login, logins.password(login)?);
-        sql.push_str(&format!("grant {role} to {login};"));
+        let mut sql = format!("grant {role} to {login};");
         if bounded {
             sql.push_str(&format!("alter role {login} set idle_in_transaction_session_timeout = '10s';"));
         }
-        client.batch_execute(&sql).await.with_context(|| format!("cannot make the login {login}"))?;
+        client.batch_execute(&sql).await.with_context(|| format!("cannot set up the login {login}"))?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use crate::dev_server::{DevServer, open_dir, postgres_runs};
-use crate::{run, until};
+use crate::{jobforge, run, until};
 
 /// What `jobforge doctor` looks at.
 const CHECKS: [&str; 24] = [
@@ -196,6 +196,18 @@ fn a_hangup_stops_it_and_its_postgres() {
     assert!(!server.dev_file().exists());
 }
 
+/// What many a host sets for its programs names no database to try things out in: it may be no Postgres at all.
+#[test]
+fn a_plain_database_url_is_not_used_and_that_is_said() {
+    let dir = open_dir();
+    let mut command = jobforge(dir.path());
+    command.args(["dev", "--no-demo"]).env("DATABASE_URL", "mysql://app@127.0.0.1:1/shop");
+    let server = DevServer::spawn_by(dir.path(), ".jobforge", &mut command).ready();
+    assert!(server.stderr().contains("DATABASE_URL is set and not used"), "{}", server.stderr());
+    assert!(postgres_runs(dir.path()));
+    assert!(server.stop(Signal::SIGINT).success());
+}
+
 #[tokio::test]
 async fn a_signal_while_it_starts_ends_it_and_its_postgres() {
     let dir = open_dir();
@@ -231,6 +243,20 @@ async fn a_given_database_is_used_and_no_other_is_started() {
     server.job_that_is("succeeded", made["id"].as_str().unwrap());
     assert!(!dir.path().join(".jobforge/postgres").exists());
     assert!(server.stop(Signal::SIGINT).success());
+
+    // Another directory does not know the passwords of the logins that are there: they stay as they are.
+    let other = open_dir();
+    admin.batch_execute("create database second owner boss").await.unwrap();
+    let second = cluster.address().url_as("boss", Some("pw"), "second");
+    let mut refused = DevServer::spawn(other.path(), &["--no-demo", "--database-url", &second]);
+    assert_eq!(refused.ended().code(), Some(1), "{}", refused.stderr());
+    assert!(refused.stderr().contains("jobforge_app is in this server already"), "{}", refused.stderr());
+    let untouched = connect(&cluster.super_url("second")).await;
+    let made = "select count(*) from pg_namespace where nspname = 'jobforge'";
+    assert_eq!(untouched.query_one(made, &[]).await.unwrap().get::<_, i64>(0), 0);
+    assert!(
+        DevServer::start(dir.path(), &["--no-demo", "--database-url", &url]).stop(Signal::SIGINT).success()
+    );
     assert_eq!(admin.query_one("select 1", &[]).await.unwrap().get::<_, i32>(0), 1, "it is left running");
 }
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use jobforge_postgres::Cluster;
 use nix::sys::signal::{Signal, kill};
@@ -26,25 +26,36 @@ const LAST_WORDS: &str = "Ctrl-C stops everything";
 /// A running `jobforge dev`.
 pub(crate) struct DevServer {
     dir: PathBuf,
+    /// Where it keeps its data, from there.
+    data_dir: PathBuf,
     child: Child,
 }
 
 impl DevServer {
     /// Starts one and waits until it is ready, and has told people so: that comes after the file for programs.
     pub(crate) fn start(dir: &Path, args: &[&str]) -> DevServer {
-        let mut server = DevServer::spawn(dir, args);
-        until("dev.json is there and the welcome told", || {
-            server.assert_runs();
-            (server.dev_file().exists() && server.stderr().contains(LAST_WORDS)).then_some(())
-        });
-        server
+        DevServer::spawn(dir, args).ready()
     }
 
     /// Starts one and waits for nothing.
     pub(crate) fn spawn(dir: &Path, args: &[&str]) -> DevServer {
+        DevServer::spawn_by(dir, ".jobforge", jobforge(dir).arg("dev").args(args))
+    }
+
+    /// The same by a command of one's own, which keeps its data there.
+    pub(crate) fn spawn_by(dir: &Path, data_dir: &str, command: &mut Command) -> DevServer {
         let stderr = File::create(dir.join("stderr")).unwrap();
-        let child = jobforge(dir).arg("dev").args(args).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
-        DevServer { dir: dir.to_owned(), child }
+        let child = command.stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
+        DevServer { dir: dir.to_owned(), data_dir: dir.join(data_dir), child }
+    }
+
+    /// Waits until it is ready.
+    pub(crate) fn ready(mut self) -> DevServer {
+        until("dev.json is there and the welcome told", || {
+            self.assert_runs();
+            (self.dev_file().exists() && self.stderr().contains(LAST_WORDS)).then_some(())
+        });
+        self
     }
 
     /// Fails the test if it has ended.
@@ -54,7 +65,7 @@ impl DevServer {
     }
 
     pub(crate) fn dev_file(&self) -> PathBuf {
-        self.dir.join(".jobforge/dev.json")
+        self.data_dir.join("dev.json")
     }
 
     pub(crate) fn stderr(&self) -> String {
@@ -100,7 +111,7 @@ impl Drop for DevServer {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.child.kill();
             let _ = self.child.wait();
-            let _ = Cluster::stop_data_dir(&self.dir.join(".jobforge/postgres"));
+            let _ = Cluster::stop_data_dir(&self.data_dir.join("postgres"));
         }
     }
 }
