@@ -50,7 +50,8 @@ impl Target {
         }
         let dev = find_dev_file(config.data_dir.as_deref()).ok_or_else(|| {
             Usage::new(
-                "no database: pass --database-url, set JOBFORGE_DATABASE_URL, or run `jobforge dev` in this directory",
+                "no database: pass --database-url, set JOBFORGE_DATABASE_URL, or run `jobforge dev` in this directory \
+                 (one that runs with --data-dir is found by JOBFORGE_DATA_DIR)",
             )
         })?;
         let login = match purpose {

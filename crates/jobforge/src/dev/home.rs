@@ -73,6 +73,14 @@ impl DevHome {
         self.dir.join("dev.json")
     }
 
+    /// A command for people in the same directory, which finds this server.
+    pub(crate) fn command(&self, command: &str) -> String {
+        if [DEFAULT_DIR, ROOT_DIR].map(Path::new).contains(&&*self.dir) {
+            return command.to_owned();
+        }
+        format!("JOBFORGE_DATA_DIR={} {command}", quoted(&self.dir))
+    }
+
     /// Makes the directory and takes it for this process alone.
     pub(crate) fn take(&self) -> Result<DevLock> {
         // The user that root's Postgres runs as must be able to pass through it.
@@ -91,8 +99,9 @@ impl DevHome {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => Ok(DevLock { _lock: lock }),
             Err((_, Errno::EWOULDBLOCK)) => bail!(
-                "a development server runs in {} already; use it (`jobforge jobs list`), or pass another --data-dir",
-                self.dir.display()
+                "a development server runs in {} already; use it (`{}`), or pass another --data-dir",
+                self.dir.display(),
+                self.command("jobforge jobs list")
             ),
             Err((_, errno)) => Err(errno).with_context(|| format!("cannot lock {}", self.dir.display())),
         }
@@ -180,6 +189,13 @@ pub(crate) fn find_dev_file(data_dir: Option<&Path>) -> Option<DevHome> {
         .into_iter()
         .flatten()
         .find(|home| home.dev_file().exists())
+}
+
+/// A path as a shell reads it.
+pub(crate) fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = path.chars().all(|c| c.is_alphanumeric() || "/._-+".contains(c));
+    if plain { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 /// What an earlier start wrote, if one did.

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::config::redact;
 use crate::demo::TENANT;
+use crate::dev::home::quoted;
 use crate::dev::roles::Urls;
 use crate::dev::server::Ground;
 use crate::output::{Output, say};
@@ -67,14 +68,16 @@ impl Welcome<'_> {
     }
 
     fn suggestions(&self) -> String {
-        let (dir, file) = (self.ground.home.dir().display(), self.ground.home.dev_file());
-        let file = file.display();
+        let home = &self.ground.home;
+        let (dir, file) = (home.dir().display(), quoted(&home.dev_file()));
         let url = self.url;
+        let [list, enqueue, doctor] = ["jobforge jobs list", "jobforge enqueue demo.echo", "jobforge doctor"]
+            .map(|text| home.command(text));
         format!(
             "Try, in another terminal in this directory:\n\
-             \x20 jobforge jobs list\n\
-             \x20 jobforge enqueue demo.echo --payload '{{\"hello\": \"world\"}}'\n\
-             \x20 jobforge doctor\n\
+             \x20 {list}\n\
+             \x20 {enqueue} --payload '{{\"hello\": \"world\"}}'\n\
+             \x20 {doctor}\n\
              \x20 curl {url}/api/v1/jobs -H \"Authorization: Bearer $(sed -n 's/.*\"tenant\": \"\\(.*\\)\".*/\\1/p' {file})\"\n\
              \x20 psql \"$(sed -n 's/.*\"database_url\": \"\\(.*\\)\".*/\\1/p' {file})\" \\\n\
              \x20   -c \"set app.tenant_id = '{TENANT}'\" -c 'select id, type, status from jobforge.jobs'\n\n\

@@ -208,6 +208,25 @@ fn a_plain_database_url_is_not_used_and_that_is_said() {
     assert!(server.stop(Signal::SIGINT).success());
 }
 
+#[test]
+fn commands_that_are_advised_find_a_server_in_a_directory_of_its_own() {
+    let dir = open_dir();
+    let here = dir.path().join("here");
+    fs::create_dir(&here).unwrap();
+    let args = ["dev", "--no-demo", "--data-dir", "../its own"];
+    let server = DevServer::spawn_by(&here, "../its own", jobforge(&here).args(args)).ready();
+    let advised = "JOBFORGE_DATA_DIR='../its own' jobforge jobs list";
+    assert!(server.stderr().contains(advised), "{}", server.stderr());
+    let second = run(&here, &args);
+    assert!(second.code == 1 && second.stderr.contains(&format!("use it (`{advised}`)")), "{second:?}");
+    let listed =
+        jobforge(&here).env("JOBFORGE_DATA_DIR", "../its own").args(["jobs", "list"]).output().unwrap();
+    assert!(listed.status.success(), "{listed:?}");
+    let lost = run(&here, &["jobs", "list"]);
+    assert!(lost.code == 2 && lost.stderr.contains("JOBFORGE_DATA_DIR"), "{lost:?}");
+    assert!(server.stop(Signal::SIGINT).success());
+}
+
 #[tokio::test]
 async fn a_signal_while_it_starts_ends_it_and_its_postgres() {
     let dir = open_dir();
