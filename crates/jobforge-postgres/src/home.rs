@@ -52,9 +52,18 @@ impl Home {
         self.root.join("pgdata")
     }
 
-    /// Where initdb works until it is done: a half-made cluster never has the real name.
+    /// Where initdb works until it is done: a half-made cluster never has the real name. Each has a name of its own, since
+    /// an initdb that outlived whoever started it goes on writing.
     pub(crate) fn unfinished_pgdata(&self) -> PathBuf {
-        self.root.join("pgdata.new")
+        self.root.join(format!("{UNFINISHED}{}", Uuid::new_v4().simple()))
+    }
+
+    /// Removes what earlier starts left half-made, as far as it can be: a later start finds the rest.
+    pub(crate) fn remove_unfinished(&self) {
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| is_unfinished(&entry.file_name().to_string_lossy())) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 
     pub(crate) fn log_file(&self) -> PathBuf {
@@ -149,17 +158,24 @@ impl Home {
 
     /// A wrong path must not get its owner and mode changed: only an empty directory or one of ours is taken.
     fn refuse_foreign(&self) -> Result<(), Error> {
-        const OURS: [&str; 6] = ["pgdata", "pgdata.new", "password", "port", "server.log", "socket"];
+        const OURS: [&str; 5] = ["pgdata", "password", "port", "server.log", "socket"];
         if self.pgdata().is_dir() {
             return Ok(());
         }
         let entries = fs::read_dir(&self.root).at("list", &self.root)?;
-        let foreign = |name: &str| !OURS.contains(&name);
+        let foreign = |name: &str| !OURS.contains(&name) && !is_unfinished(name);
         if entries.flatten().any(|entry| foreign(&entry.file_name().to_string_lossy())) {
             return Err(Error::ForeignDirectory(self.root.clone()));
         }
         Ok(())
     }
+}
+
+/// How the names of half-made clusters begin.
+const UNFINISHED: &str = "pgdata.new";
+
+fn is_unfinished(name: &str) -> bool {
+    name.starts_with(UNFINISHED)
 }
 
 /// Below the range from which systems give ports to outgoing connections: while a server is down, no

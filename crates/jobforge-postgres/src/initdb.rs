@@ -10,6 +10,7 @@ use crate::settings::{Durability, Settings};
 
 /// Runs initdb when there is no cluster yet; otherwise checks that its major version fits.
 pub(crate) fn prepare(home: &Home, user: &ServerUser, settings: &Settings) -> Result<(), Error> {
+    home.remove_unfinished();
     if !home.pgdata().exists() {
         return initdb(home, user, settings);
     }
@@ -29,9 +30,6 @@ pub(crate) fn prepare(home: &Home, user: &ServerUser, settings: &Settings) -> Re
 
 fn initdb(home: &Home, user: &ServerUser, settings: &Settings) -> Result<(), Error> {
     let unfinished = home.unfinished_pgdata();
-    if unfinished.exists() {
-        fs::remove_dir_all(&unfinished).at("remove the half-made", &unfinished)?;
-    }
     let mut command = user.command(settings.binaries.dir.join("initdb"));
     command
         .args(["--username=postgres", "--encoding=UTF8", "--locale=C", "--no-instructions"])

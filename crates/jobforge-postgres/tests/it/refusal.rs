@@ -48,3 +48,14 @@ fn a_half_made_cluster_is_made_anew() {
     assert!(start(&data_dir).owned());
     assert!(!data_dir.join("pgdata.new").exists());
 }
+
+/// An initdb that outlives whoever started it goes on writing, so that what it writes cannot be removed.
+#[test]
+fn a_half_made_cluster_that_cannot_be_removed_is_left() {
+    let dir = open_dir();
+    let data_dir = dir.path().join("pg");
+    fs::create_dir_all(&data_dir).unwrap();
+    // No directory: it stands for one that cannot be removed now.
+    fs::write(data_dir.join("pgdata.new"), "").unwrap();
+    assert!(start(&data_dir).owned());
+}
