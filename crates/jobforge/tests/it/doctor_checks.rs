@@ -260,6 +260,51 @@ async fn a_schema_changed_by_hand_is_found_and_functions_are_mended() {
     assert!(words.contains("jobforge.retry_job(uuid, uuid) owner to jf_fn"), "{words}");
 }
 
+/// The probe of the doctor's own login cannot see what others were let in to.
+#[tokio::test]
+async fn what_opens_tables_to_others_is_red_and_what_opens_nothing_is_not() {
+    let db = TestDb::new().await;
+    let (doctor, admin) = (Doctor::led(&db).await, db.connect_super().await);
+    doctor.finds("drift: security", "ok");
+    let faults = [
+        (
+            "create policy opened on jobforge.jobs for select to jf_tenant using (true)",
+            "drop policy opened on jobforge.jobs",
+            "opens: create policy opened on jobforge.jobs for select to jf_tenant using (true)",
+        ),
+        (
+            "grant select on jobforge.jobs to public",
+            "revoke select on jobforge.jobs from public",
+            "opens: grant select on table jobforge.jobs to public",
+        ),
+        (
+            "grant select (payload) on jobforge.jobs to pg_monitor",
+            "revoke select (payload) on jobforge.jobs from pg_monitor",
+            "opens: grant select (payload) on table jobforge.jobs to pg_monitor",
+        ),
+        (
+            "grant execute on function jobforge.bind_login to public",
+            "revoke execute on function jobforge.bind_login from public",
+            "opens: grant execute on function jobforge.bind_login(",
+        ),
+    ];
+    for (fault, mended, told) in faults {
+        change(&admin, fault).await;
+        let words = doctor.finds("drift: security", "fail").words;
+        for part in [told, "1 open what is installed closed", "drop or revoke"] {
+            assert!(words.contains(part), "{fault}: {words}");
+        }
+        change(&admin, mended).await;
+        doctor.finds("drift: security", "ok");
+    }
+    let harmless =
+        "create policy narrower on jobforge.jobs as restrictive for select to jf_operator using (true);
+                    grant usage on schema jobforge to pg_monitor";
+    change(&admin, harmless).await;
+    let words = doctor.finds("drift: security", "warn").words;
+    assert!(words.contains("0 facts missing, 2 too many") && words.contains("narrower"), "{words}");
+}
+
 #[tokio::test]
 async fn dead_rows_that_stay_and_a_table_without_vacuum_are_found() {
     let db = TestDb::new().await;

@@ -16,11 +16,41 @@ fn tables(drift: &Drift) -> Check {
         .unwrap_or_else(|| Check::ok(NAME, "columns and constraints as installed"))
 }
 
+/// What is too much here may open to others what the rest keeps closed, so it is no matter of taste as elsewhere.
 fn security(drift: &Drift) -> Check {
     const NAME: &str = "drift: security";
-    let advice = "tenants may see one another: restore the policies and grants as they stand above";
-    part(NAME, drift, Part::Security, advice)
-        .unwrap_or_else(|| Check::ok(NAME, "policies and grants as installed"))
+    const ADVICE: &str = "tenants may see one another: make what is missing as it stands above, drop or revoke what is too many";
+    let Some(check) = part(NAME, drift, Part::Security, ADVICE) else {
+        return Check::ok(NAME, "policies and grants as installed");
+    };
+    let opening: Vec<&str> =
+        of_part(&drift.extra, Part::Security).into_iter().filter(|line| opens(line)).collect();
+    if opening.is_empty() {
+        return check;
+    }
+    let (missing, extra) = (of_part(&drift.missing, Part::Security), of_part(&drift.extra, Part::Security));
+    let closed: Vec<&str> = extra.into_iter().filter(|line| !opens(line)).collect();
+    let found = format!("{} facts missing, {} open what is installed closed", missing.len(), opening.len());
+    Check::fail(NAME, found)
+        .details(lines("opens: ", &opening))
+        .details(lines("missing: ", &missing))
+        .details(lines("too many: ", &closed))
+        .advice(ADVICE)
+}
+
+/// Whether something that was added lets anybody see or do more. A restrictive policy narrows, row security that is
+/// enforced does too, and whoever may use the schema or a type reaches nothing by it; all else does, whomever it is for.
+fn opens(line: &str) -> bool {
+    if line.starts_with("grant ") {
+        return !["grant usage on schema ", "grant usage on type "].iter().any(|kind| line.starts_with(kind));
+    }
+    if line.starts_with("create policy ") {
+        // A quoted name may hold any words: it is never taken for a clause.
+        let words: Vec<&str> = line.split(' ').collect();
+        return words.get(2).is_none_or(|name| name.starts_with('"'))
+            || words.get(5..7) != Some(["as", "restrictive"].as_slice());
+    }
+    !line.ends_with(" enable, force row level security;")
 }
 
 fn functions(drift: &Drift) -> Check {
