@@ -5,6 +5,7 @@ use std::time::Duration;
 use jobforge_core::Error;
 use jobforge_core::connect::{Backoff, connect};
 use jobforge_core::preflight;
+use jobforge_core::rpc::system_state;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -19,22 +20,39 @@ pub(crate) async fn open(config: &SchedulerConfig) -> Result<Client, Error> {
     Ok(client)
 }
 
+/// Looks whether there is what a scheduler asks, and whether its login may ask, once. It takes no leadership: whoever is told
+/// to stop meanwhile has none to give up.
+pub(crate) async fn look(config: &SchedulerConfig) -> Result<(), Error> {
+    let client = open(config).await?;
+    within(config.call_timeout, "system_state", system_state(&client, 1)).await.map(drop)
+}
+
 /// Connects, however long it takes; `None` when it was told to stop.
 pub(crate) async fn open_patiently(config: &SchedulerConfig, stop: &CancellationToken) -> Option<Client> {
+    open_until(config, stop, |_| false).await.ok().flatten()
+}
+
+/// Connects, however long it takes, unless it meets an error that waiting does not mend.
+pub(crate) async fn open_until(
+    config: &SchedulerConfig,
+    stop: &CancellationToken,
+    is_final: impl Fn(&Error) -> bool,
+) -> Result<Option<Client>, Error> {
     let mut backoff = Backoff::new();
     loop {
         let error = tokio::select! {
-            () = stop.cancelled() => return None,
+            () = stop.cancelled() => return Ok(None),
             opened = open(config) => match opened {
-                Ok(client) => return Some(client),
+                Ok(client) => return Ok(Some(client)),
+                Err(error) if is_final(&error) => return Err(error),
                 Err(error) => error,
             },
         };
         let pause = backoff.next_delay();
-        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        let cause = causes(&error);
         tracing::warn!(%error, cause, retry_in_ms = millis(pause), "the scheduler has no connection");
         tokio::select! {
-            () = stop.cancelled() => return None,
+            () = stop.cancelled() => return Ok(None),
             () = tokio::time::sleep(pause) => {}
         }
     }
@@ -47,6 +65,13 @@ pub(crate) async fn within<T>(
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     tokio::time::timeout(after, call).await.unwrap_or(Err(Error::Timeout { operation, after }))
+}
+
+/// What led to an error, the nearest first: what Postgres says stands behind what the driver does.
+pub(crate) fn causes(error: &Error) -> String {
+    let first = std::error::Error::source(error);
+    let chain = std::iter::successors(first, |cause| cause.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

@@ -15,7 +15,7 @@ use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::SchedulerConfig;
-use crate::connection::{millis, open_patiently, within};
+use crate::connection::{causes, millis, open_patiently, within};
 use crate::term::Term;
 use crate::{collect, partitions, promote, prune, reap, stats};
 
@@ -78,7 +78,7 @@ impl Duties {
                 End::Stopped => return,
                 End::TermOver(number) => self.follow(number),
                 End::Broken(error) => {
-                    tracing::warn!(%error, "the duties lost their connection");
+                    tracing::warn!(%error, cause = causes(&error), "the duties lost their connection");
                     // A server that ends the connection at each duty is not asked in a tight loop.
                     tokio::time::sleep(Duration::from_millis(500)).await;
                 }
@@ -118,8 +118,7 @@ impl Duties {
                 Err(error) => {
                     let pause = entry.backoff.next_delay();
                     let duty = entry.duty;
-                    let cause =
-                        std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                    let cause = causes(&error);
                     tracing::warn!(?duty, %error, cause, retry_in_ms = millis(pause), "a duty failed");
                     pause
                 }

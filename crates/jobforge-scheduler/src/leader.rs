@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 use jobforge_core::Error;
+use jobforge_core::connect::Backoff;
 use jobforge_core::rpc::{lead, resign};
 use tokio::sync::watch;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::SchedulerConfig;
-use crate::connection::{open_patiently, within};
+use crate::connection::{causes, millis, open_until, within};
 use crate::term::{DatabaseClock, Term};
 
 /// How long a leader that stops waits for its resignation to be taken.
@@ -26,29 +27,47 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
-    /// Until told to stop; then a leader resigns, so that the next one need not wait.
-    pub(crate) async fn run(self) {
-        while let Some(client) = open_patiently(&self.config, &self.stop).await {
-            match self.ask_repeatedly(&client).await {
+    /// Until told to stop; then a leader resigns, so that the next one need not wait. An error is a refusal before it was
+    /// ever let ask.
+    pub(crate) async fn run(self) -> Result<(), Error> {
+        let ended = self.lead_or_follow().await;
+        self.term.send_replace(None);
+        ended
+    }
+
+    async fn lead_or_follow(&self) -> Result<(), Error> {
+        let mut past = Past { was_answered: false, backoff: Backoff::new() };
+        loop {
+            let is_final = |error: &Error| past.is_final(error);
+            let Some(client) = open_until(&self.config, &self.stop, is_final).await? else { return Ok(()) };
+            let error = match self.ask_repeatedly(&client, &mut past).await {
                 Ok(()) => {
                     self.resign(&client).await;
-                    break;
+                    return Ok(());
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "the leadership could not be asked for");
-                    // Whether the term lives is not known here; the database knows. Following is safe.
-                    self.term.send_replace(None);
-                    tokio::time::sleep(self.config.lead_every.min(Duration::from_millis(250))).await;
-                }
+                Err(error) => error,
+            };
+            // Whether the term lives is not known here; the database knows. Following is safe.
+            self.term.send_replace(None);
+            if past.is_final(&error) {
+                return Err(error);
+            }
+            let pause = past.backoff.next_delay();
+            let cause = causes(&error);
+            tracing::warn!(%error, cause, retry_in_ms = millis(pause), "the leadership could not be asked for");
+            tokio::select! {
+                () = self.stop.cancelled() => return Ok(()),
+                () = tokio::time::sleep(pause) => {}
             }
         }
-        self.term.send_replace(None);
     }
 
     /// Ends when told to stop, or with the error that made the connection useless.
-    async fn ask_repeatedly(&self, client: &Client) -> Result<(), Error> {
+    async fn ask_repeatedly(&self, client: &Client, past: &mut Past) -> Result<(), Error> {
         loop {
             self.ask(client).await?;
+            past.was_answered = true;
+            past.backoff.reset();
             tokio::select! {
                 () = self.stop.cancelled() => return Ok(()),
                 () = tokio::time::sleep(self.config.lead_every) => {}
@@ -83,5 +102,19 @@ impl Leader {
             Ok(_) => tracing::info!("resigned"),
             Err(error) => tracing::warn!(%error, "did not resign: the next leader waits for the lease's end"),
         }
+    }
+}
+
+/// How asking went so far.
+struct Past {
+    /// From the first answer on everything is waited out: a migration under way may refuse what it allows a moment later.
+    was_answered: bool,
+    backoff: Backoff,
+}
+
+impl Past {
+    /// Whether waiting mends it in no case: whoever was never let ask has the wrong login, or no schema.
+    fn is_final(&self, error: &Error) -> bool {
+        !self.was_answered && !error.is_transient()
     }
 }

@@ -1,6 +1,6 @@
 //! Starting, watching and stopping a scheduler.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -38,18 +38,20 @@ pub struct SchedulerHandle {
     settled: Vec<watch::Receiver<Option<i64>>>,
     stop: CancellationToken,
     ended: watch::Receiver<bool>,
+    refusal: Arc<Mutex<Option<Error>>>,
     supervisor: AbortHandle,
 }
 
 impl Scheduler {
-    /// Starts a scheduler. A database that cannot be reached is waited for; a login that may do too much,
-    /// or settings that cannot work, are refused at once.
+    /// Starts a scheduler. A database that cannot be reached is waited for; what waiting does not mend is refused at once,
+    /// or as soon as the database is there: settings that cannot work, a login that may do too much or too little, a schema
+    /// that is missing. A scheduler that was once let ask for the leadership waits for everything.
     pub async fn start(config: SchedulerConfig) -> Result<SchedulerHandle, Error> {
         config.check().map_err(Error::Config)?;
-        match connection::open(&config).await {
-            Ok(_) => {}
+        match connection::look(&config).await {
+            Ok(()) => {}
             Err(error) if error.is_transient() => {
-                tracing::warn!(%error, "the database is away; waiting for it");
+                tracing::warn!(%error, cause = connection::causes(&error), "the database is away; waiting for it");
             }
             Err(error) => return Err(Error::Unfit(error)),
         }
@@ -67,12 +69,15 @@ impl Scheduler {
         }
         let parts = Parts { term, duties, leader, stop_duties, stop_leading };
         let (stop, (ending, ended)) = (CancellationToken::new(), watch::channel(false));
-        let is_told = stop.clone();
+        let (is_told, refusal) = (stop.clone(), Arc::new(Mutex::new(None)));
+        let refused = refusal.clone();
         let supervisor = tokio::spawn(async move {
-            parts.supervise(is_told).await;
+            let error = parts.supervise(is_told).await.map(Error::Unfit);
+            *refused.lock().unwrap_or_else(PoisonError::into_inner) = error;
             ending.send_replace(true);
         });
-        Ok(SchedulerHandle { term: seen_term, settled, stop, ended, supervisor: supervisor.abort_handle() })
+        let supervisor = supervisor.abort_handle();
+        Ok(SchedulerHandle { term: seen_term, settled, stop, ended, refusal, supervisor })
     }
 }
 
@@ -100,10 +105,16 @@ impl SchedulerHandle {
         self.ended().await;
     }
 
-    /// Returns once the scheduler has ended: nobody does so but whoever shuts it down, unless a part of it is broken.
+    /// Returns once the scheduler has ended: nobody does so but whoever shuts it down, unless a part of it is broken
+    /// or the database refuses it before it could begin.
     pub async fn ended(&self) {
         // An error means that it ended without saying so.
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
+    }
+
+    /// Why the database, when it came, did not let it begin, if that is why it ended. Told once.
+    pub fn take_refusal(&self) -> Option<Error> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jobforge_core::Error;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ const DUTY_GRACE: Duration = Duration::from_secs(5);
 pub(crate) struct Parts {
     pub(crate) term: watch::Sender<Option<Term>>,
     pub(crate) duties: JoinSet<()>,
-    pub(crate) leader: JoinSet<()>,
+    pub(crate) leader: JoinSet<Result<(), Error>>,
     pub(crate) stop_duties: CancellationToken,
     pub(crate) stop_leading: CancellationToken,
 }
@@ -23,11 +24,19 @@ pub(crate) struct Parts {
 impl Parts {
     /// Until told to stop, or until one of them ends by itself: a leader without its duties would keep every other one from
     /// doing them, and duties without a leader are never begun again. Then the duties at hand end, and the term is given up.
-    pub(crate) async fn supervise(mut self, stop: CancellationToken) {
+    /// An error is why the leader was not let begin.
+    pub(crate) async fn supervise(mut self, stop: CancellationToken) -> Option<Error> {
+        let mut refusal = None;
         let (part, ended) = tokio::select! {
             () = stop.cancelled() => ("", None),
             ended = self.duties.join_next() => ("duties", ended),
-            ended = self.leader.join_next() => ("leader", ended),
+            ended = self.leader.join_next() => match ended {
+                Some(Ok(Err(error))) => {
+                    refusal = Some(error);
+                    ("", None)
+                }
+                ended => ("leader", ended.map(|ended| ended.map(drop))),
+            },
         };
         if let Some(ended) = ended {
             let error = ended.err().map(|error| error.to_string()).unwrap_or_default();
@@ -42,5 +51,6 @@ impl Parts {
         // Bounded by the timeouts of the calls it makes. One that is gone resigns no more: its term runs out.
         while self.leader.join_next().await.is_some() {}
         self.term.send_replace(None);
+        refusal
     }
 }

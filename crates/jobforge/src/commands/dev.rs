@@ -14,7 +14,7 @@ use jobforge_server::auth::TokenConfig;
 use jobforge_worker::{WorkerConfig, WorkerHandle};
 
 use crate::cli::DevArgs;
-use crate::commands::schedule::{ended_by_itself, scheduler_config};
+use crate::commands::schedule::{scheduler_config, why_ended};
 use crate::commands::work::End;
 use crate::config::{Config, has_plain_url};
 use crate::demo::TENANT;
@@ -215,7 +215,7 @@ async fn watch(
         () = summary.run(worker) => Ok(End::Stopped),
         () = mix => Ok(End::Stopped),
         () = worker.ended() => Ok(End::Itself),
-        () = scheduler.ended() => Err(ended_by_itself()),
+        () = scheduler.ended() => Err(why_ended(scheduler)),
     }
 }
 

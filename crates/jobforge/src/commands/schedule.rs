@@ -27,7 +27,7 @@ pub(crate) async fn run(config: &Config) -> Result<ExitCode> {
 /// Until a signal tells it to stop; an error if it ends by itself.
 async fn see_out(scheduler: SchedulerHandle, signals: &mut Signals) -> Result<ExitCode> {
     tokio::select! {
-        () = scheduler.ended() => return Err(ended_by_itself()),
+        () = scheduler.ended() => return Err(why_ended(&scheduler)),
         () = signals.next() => {}
     }
     tracing::info!("the scheduler stops");
@@ -38,8 +38,11 @@ async fn see_out(scheduler: SchedulerHandle, signals: &mut Signals) -> Result<Ex
 }
 
 /// What a scheduler came to that nobody told to end.
-pub(crate) fn ended_by_itself() -> anyhow::Error {
-    anyhow!("the scheduler ended by itself, though nobody told it to: its log may say why")
+pub(crate) fn why_ended(scheduler: &SchedulerHandle) -> anyhow::Error {
+    match scheduler.take_refusal() {
+        Some(refusal) => refusal.into(),
+        None => anyhow!("the scheduler ended by itself, though nobody told it to: its log may say why"),
+    }
 }
 
 /// The scheduler's settings for a database, under a name that no other process has.
