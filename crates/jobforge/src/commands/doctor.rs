@@ -2,7 +2,7 @@
 //! after it? Each check says what it found and what to do; looking changes nothing.
 //!
 //! The checks ask the catalogs themselves where they can, because the database may be too broken for functions to be
-//! called. What a login may not see is skipped with a note, never a failure.
+//! called. What a login may not see is skipped with a note: no failure of its own, and nothing to be called well.
 
 mod bloat;
 mod drift;
@@ -111,8 +111,10 @@ pub(crate) async fn run(config: &Config, args: &DoctorArgs, output: Output) -> R
     let mut client = target.connect().await?;
     let old = args.snapshot_age.unsigned_abs();
     let checks = examine(&mut client, old, target.tenant().ok()).await;
-    let healthy = checks.iter().all(|check| check.verdict != Verdict::Fail);
-    output.answer(&json!({ "healthy": healthy, "checks": checks }), || text(&checks))?;
+    let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
+    let healthy = !failed && !is_unknown(&checks);
+    let answer = json!({ "healthy": healthy, "skipped": skipped(&checks), "checks": checks });
+    output.answer(&answer, || text(&checks))?;
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -142,6 +144,19 @@ async fn examine(client: &mut Client, old_snapshot: Duration, tenant: Option<Uui
     checks
 }
 
+/// The checks without which nobody can say that tenants are kept apart, or that there is anything at all.
+const ESSENTIAL: [&str; 3] = ["schema", "row security", "isolation probe"];
+
+/// What could not be looked at.
+fn skipped(checks: &[Check]) -> Vec<&'static str> {
+    checks.iter().filter(|check| check.verdict == Verdict::Skip).map(|check| check.name).collect()
+}
+
+/// Whether what matters most could not be looked at.
+fn is_unknown(checks: &[Check]) -> bool {
+    skipped(checks).iter().any(|name| ESSENTIAL.contains(name))
+}
+
 fn text(checks: &[Check]) -> String {
     let mut lines = Vec::new();
     for check in checks {
@@ -155,13 +170,54 @@ fn text(checks: &[Check]) -> String {
         lines.extend(check.details.iter().map(|detail| format!("      {:<19} · {detail}", "")));
         lines.extend(check.advice.iter().map(|advice| format!("      {:<19} → {advice}", "")));
     }
-    let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
-    let (failed, warned) = (count(Verdict::Fail), count(Verdict::Warn));
     lines.push(String::new());
-    lines.push(match (failed, warned) {
-        (0, 0) => "All is well.".to_owned(),
+    lines.push(conclusion(checks));
+    lines.join("\n")
+}
+
+/// All of it in a sentence: what was not looked at is named, and never called well.
+fn conclusion(checks: &[Check]) -> String {
+    let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
+    let skipped = skipped(checks);
+    let came_to = match (count(Verdict::Fail), count(Verdict::Warn)) {
+        (0, _) if is_unknown(checks) => {
+            "Not known to be well: what matters most could not be looked at.".to_owned()
+        }
+        (0, 0) if skipped.is_empty() => "All is well.".to_owned(),
+        (0, 0) => "No fault was found.".to_owned(),
         (0, warned) => format!("Works, with {warned} warnings."),
         (failed, warned) => format!("Not well: {failed} failures, {warned} warnings."),
-    });
-    lines.join("\n")
+    };
+    match skipped.as_slice() {
+        [] => came_to,
+        [one] => format!("{came_to} 1 check was skipped: {one}."),
+        some => format!("{came_to} {} checks were skipped: {}.", some.len(), some.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_looked_at_is_called_well() {
+        let told = |of: &[(&'static str, Verdict)]| {
+            let checks: Vec<Check> =
+                of.iter().map(|(name, verdict)| Check::new(name, *verdict, "")).collect();
+            (conclusion(&checks), is_unknown(&checks))
+        };
+        let ok = ("schema", Verdict::Ok);
+        let (leases, pauses) = (("stuck leases", Verdict::Skip), ("forgotten pauses", Verdict::Skip));
+        assert_eq!(told(&[ok]), ("All is well.".to_owned(), false));
+        let one = "No fault was found. 1 check was skipped: stuck leases.";
+        assert_eq!(told(&[ok, leases]), (one.to_owned(), false));
+        let some = "Works, with 1 warnings. 2 checks were skipped: stuck leases, forgotten pauses.";
+        assert_eq!(told(&[ok, ("workers", Verdict::Warn), leases, pauses]), (some.to_owned(), false));
+        for name in ESSENTIAL {
+            let (words, unknown) = told(&[(name, Verdict::Skip), ("workers", Verdict::Ok)]);
+            assert!(unknown && words.starts_with("Not known to be well") && words.contains(name), "{words}");
+        }
+        let (words, _) = told(&[("login", Verdict::Fail), ("schema", Verdict::Skip)]);
+        assert_eq!(words, "Not well: 1 failures, 0 warnings. 1 check was skipped: schema.");
+    }
 }

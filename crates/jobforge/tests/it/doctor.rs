@@ -1,6 +1,7 @@
 //! `jobforge doctor` on databases that are not well; `dev.rs` has one that is.
 
-use jobforge_testkit::{APP, OPERATOR, TestDb};
+use jobforge_core::rpc::lead;
+use jobforge_testkit::{APP, OPERATOR, PASSWORD, TestDb};
 use serde_json::Value;
 
 use crate::{Cli, Ran, jobforge};
@@ -71,4 +72,33 @@ async fn a_superuser_and_an_empty_database_are_named() {
     assert_eq!(sick.code, 1, "{sick:?}");
     assert!(sick.stdout.contains("FAIL  login") && sick.stdout.contains("is a superuser"), "{sick:?}");
     assert!(sick.stdout.contains("FAIL  schema") && sick.stdout.contains("jobforge migrate"), "{sick:?}");
+}
+
+/// Nobody finds a fault where he may not look.
+#[tokio::test]
+async fn what_a_login_may_not_look_at_is_named_and_not_called_well() {
+    let db = TestDb::new().await;
+    lead(&db.as_operator().await, "the leader", 600).await.unwrap();
+    let admin = db.connect_super().await;
+    let stranger = format!("stranger_{}", db.name());
+    let make = format!("create role {stranger} login password '{PASSWORD}'");
+    admin.batch_execute(&make).await.unwrap();
+    // An application may not read what was applied, and a stranger does not even get in to the tables.
+    let looks = [(APP, "schema"), (&stranger, "isolation probe")].map(|(login, name)| {
+        let cli = Cli::new(&db, login);
+        (name, cli.run(&["doctor"]), cli.run(&["doctor", "--json"]))
+    });
+    admin.batch_execute(&format!("drop role {stranger}")).await.unwrap();
+    for (name, told, report) in looks {
+        let last = told.stdout.trim_end().lines().last().unwrap();
+        assert!(last.starts_with("Not known to be well: "), "{last}");
+        assert_eq!((told.code, report.code), (1, 1), "{told:?}");
+        let report = report.parsed();
+        assert_eq!((report["healthy"].as_bool(), verdict(&report, name)), (Some(false), "skip"));
+        let skipped: Vec<&str> =
+            report["skipped"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        assert!(skipped.contains(&name) && skipped.contains(&"scheduler"), "{report}");
+        let names = format!("{} checks were skipped: {}.", skipped.len(), skipped.join(", "));
+        assert!(last.ends_with(&names), "{last}");
+    }
 }
