@@ -1,13 +1,14 @@
-//! A server's first look at its database. Only what Postgres itself answers is an answer: a login that cannot be used and a
-//! schema that is missing end the start, a server that cannot be reached is waited for.
+//! A server's first look at its database. Only what Postgres itself answers is an answer: a login that cannot be used or is
+//! not registered and a schema that is missing end the start, a server that cannot be reached is waited for.
 
 use std::time::Duration;
 
-use jobforge_core::connect::{Backoff, with_connection};
+use jobforge_core::connect::{self, Backoff, with_connection};
 use jobforge_core::migrate::{self, FileState};
-use jobforge_core::{Error, preflight, rpc};
+use jobforge_core::{Error, NewJob, preflight, rpc};
 use secrecy::SecretString;
 use tokio::time::{sleep, timeout};
+use uuid::Uuid;
 
 use crate::app::App;
 use crate::config::ServerConfig;
@@ -40,7 +41,9 @@ pub(crate) async fn look(app: &App) -> Result<Found, StartError> {
                     .map_err(|error| StartError::Login(name, error))?;
             }
         }
-        look_as_operator(config).await
+        let has_keys = look_as_operator(config).await?;
+        are_registered(config).await?;
+        Ok(has_keys)
     };
     match looked.await {
         Ok(has_keys) => {
@@ -91,6 +94,40 @@ async fn look_as_operator(config: &ServerConfig) -> Result<bool, StartError> {
     match pending.first() {
         Some(first) => Err(StartError::Schema { first: first.clone(), count: pending.len() }),
         None => Ok(has_keys),
+    }
+}
+
+/// Whether JobForge knows the logins: one that it does not know connects, and is refused each call. Asked for are a key and
+/// a worker that are not there, and a job of no tenant.
+async fn are_registered(config: &ServerConfig) -> Result<(), StartError> {
+    let (tenant, operator) = (&config.tenant_url, &config.operator_url);
+    let asked = with_connection(operator, async |client| rpc::find_api_key(&client, "").await.map(drop));
+    is_registered("server.operator_url", operator, asked).await?;
+    let nobodys = [(Uuid::nil(), NewJob::raw("", Box::default()))];
+    let asked =
+        with_connection(tenant, async |client| rpc::enqueue_gathered(&client, &nobodys).await.map(drop));
+    is_registered("database_url", tenant, asked).await?;
+    if let Some(worker) = &config.worker_url {
+        let asked = with_connection(worker, async |client| rpc::wake_worker(&client, "").await.map(drop));
+        is_registered("server.worker_url", worker, asked).await?;
+    }
+    Ok(())
+}
+
+/// Whether a call got past the question who asks, whatever became of it then.
+async fn is_registered(
+    name: &'static str,
+    url: &str,
+    asked: impl Future<Output = Result<(), Error>>,
+) -> Result<(), StartError> {
+    match bounded(asked).await {
+        Err(error) if error.reason() == Some("login_not_bound") => {
+            let known = connect::config(url).ok().and_then(|config| config.get_user().map(str::to_owned));
+            let login = known.unwrap_or_else(|| "the_login".to_owned());
+            Err(StartError::Unregistered { name, login, source: error })
+        }
+        Ok(()) | Err(Error::Refused { .. }) => Ok(()),
+        Err(error) => Err(StartError::Login(name, error)),
     }
 }
 

@@ -47,6 +47,19 @@ pub enum StartError {
     /// A login cannot be used.
     #[error("the login of {0} cannot be used")]
     Login(&'static str, #[source] Error),
+    /// JobForge does not know a login.
+    #[error(
+        "the login of {name} is not registered; as an operator run: select jobforge.bind_login('{login}')"
+    )]
+    Unregistered {
+        /// The setting that names it.
+        name: &'static str,
+        /// The login.
+        login: String,
+        /// What the database said.
+        #[source]
+        source: Error,
+    },
     /// The schema is missing, or older than this program.
     #[error(
         "the schema is missing or old: {count} of its files are not applied, first {first}; run `jobforge migrate`"

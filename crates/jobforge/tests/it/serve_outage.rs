@@ -1,10 +1,10 @@
 //! `jobforge serve` without its database: away at the start, later, or refusing.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{ChildStderr, Stdio};
 use std::thread::JoinHandle;
 
-use jobforge_testkit::{APP, FaultProxy, Mode, OPERATOR, PASSWORD, TENANT_A, TestDb};
+use jobforge_testkit::{APP, FaultProxy, Mode, OPERATOR, PASSWORD, TENANT_A, TestDb, WORKER};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -173,4 +173,36 @@ async fn the_token_for_the_first_key_comes_with_the_database() {
     server.signal(Signal::SIGTERM);
     server.ended();
     assert!(said.join().unwrap().contains("/api/v1/bootstrap"), "the console has the token");
+}
+
+/// A login that JobForge does not know may connect, and is refused each call.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_that_is_not_registered_ends_the_start_with_the_statement_that_registers_it() {
+    let db = demo_db().await;
+    let admin = db.connect_super().await;
+    for (login, setting) in
+        [(APP, "database_url"), (OPERATOR, "server.operator_url"), (WORKER, "server.worker_url")]
+    {
+        let forget = format!("delete from jobforge.logins where role_name = '{login}'");
+        admin.batch_execute(&forget).await.unwrap();
+        let mut command = serve_command(|login| db.url_as(login, Some(PASSWORD)));
+        let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        for line in BufReader::new(server.stderr.take().unwrap()).lines() {
+            let line = line.unwrap();
+            if line.contains("the server is ready") {
+                server.kill().unwrap();
+                server.wait().unwrap();
+                panic!("it serves without {setting}");
+            }
+            said.push_str(&line);
+        }
+        assert_eq!(server.wait().unwrap().code(), Some(1), "{said}");
+        // The tests' password is the executable's name, and is not printed.
+        for part in [setting, "is not registered", &format!(".bind_login('{login}')")] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        let bind = format!("select jobforge.bind_login('{login}')");
+        admin.batch_execute(&bind).await.unwrap();
+    }
 }
