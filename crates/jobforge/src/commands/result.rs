@@ -1,7 +1,6 @@
 //! `jobforge jobs result`: a job's result, wherever it is stored.
 
 use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -13,7 +12,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::failure::Usage;
-use crate::output::Output;
+use crate::output::{Output, print};
 use crate::target::Target;
 
 /// Whose result, and the file for it.
@@ -40,7 +39,7 @@ pub(crate) async fn run(
     };
     let text = result.get();
     let Some(file) = out else {
-        return writeln!(std::io::stdout().lock(), "{text}").context("cannot write to stdout");
+        return print(text).context("cannot write to stdout");
     };
     fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     let json = json!({ "id": id, "bytes": text.len(), "file": file });

@@ -223,3 +223,17 @@ async fn a_time_that_no_calendar_knows_is_refused() {
     assert!([0, 1].contains(&odd.code), "{odd:?}");
     assert_eq!(app.run(&["jobs", "list", "--json"]).json()["jobs"], serde_json::json!([]));
 }
+
+#[tokio::test]
+async fn a_result_whose_reader_went_away_is_no_failure() {
+    let db = demo_db().await;
+    let (app, worker) = (Cli::new(&db, APP), Cli::new(&db, WORKER));
+    let made = app.run(&["enqueue", "demo.echo", "--payload", r#"{"n": 1}"#, "--json"]).json();
+    assert_eq!(worker.run(&["tick", "--json"]).json()["completed"], 1);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = app.command();
+    let unread = command.args(["jobs", "result", made["id"].as_str().unwrap()]).stdout(writer);
+    let unread = Ran::of(unread.output().unwrap());
+    assert_eq!((unread.code, unread.stderr.as_str()), (0, ""), "{unread:?}");
+}
