@@ -38,7 +38,7 @@ pub(crate) enum KeysAction {
     Create(KeysCreateArgs),
     /// End a key for good; every server refuses it within seconds
     Revoke {
-        /// The key's id: what stands between jf_ and the next underscore
+        /// The key's id, what stands between jf_ and the next underscore, or the whole key
         id: String,
         /// Who does it [default: the system's user@host]
         #[arg(long = "as", value_name = "NAME")]

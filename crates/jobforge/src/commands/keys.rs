@@ -33,6 +33,7 @@ pub(crate) async fn run(config: &Config, args: KeysArgs, output: Output) -> Resu
         }
         KeysAction::Create(args) => create(config, &target, args, output).await?,
         KeysAction::Revoke { id, author } => {
+            let id = id_of(id)?;
             let client = target.connect().await?;
             let author = author.unwrap_or_else(person);
             let revoked = revoke_api_key(&client, &id, Some(&author), config.tenant).await?;
@@ -67,6 +68,18 @@ async fn create(config: &Config, target: &Target, args: KeysCreateArgs, output: 
     Ok(())
 }
 
+/// Of a whole key its id alone: whoever revokes one in a hurry has it at hand, and no answer repeats its secret.
+fn id_of(given: String) -> Result<String> {
+    match KeyText::parse(&given) {
+        Some(key) => Ok(key.id),
+        None if given.contains('_') => Err(Usage::new(
+            "that is neither a key nor its id: what stands between jf_ and the next underscore",
+        )
+        .into()),
+        None => Ok(given),
+    }
+}
+
 /// No wider than what was asked for: a tenant that is named is never left out.
 fn scope(role: Role, named: Option<Uuid>, target: &Target) -> Result<KeyScope> {
     let tenant = match role {
@@ -74,7 +87,8 @@ fn scope(role: Role, named: Option<Uuid>, target: &Target) -> Result<KeyScope> {
         Role::TenantAdmin | Role::TenantViewer | Role::Producer => Some(target.tenant()?),
     };
     KeyScope::of(role, tenant).ok_or_else(|| {
-        Usage::new(format!("a key of the role {role} is of no tenant, and one is set: {tenant:?}")).into()
+        let set = tenant.map_or_else(|| "none".to_owned(), |tenant| tenant.to_string());
+        Usage::new(format!("a key of the role {role} is of no tenant, and one is set: {set}")).into()
     })
 }
 

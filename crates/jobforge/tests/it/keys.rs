@@ -83,3 +83,26 @@ async fn bad_keys_are_refused_and_nothing_is_made() {
     assert!(app.code == 1 && app.stderr.contains("jf_operator"), "{app:?}");
     assert_eq!(cli.run(&["keys", "list", "--json"]).json()["keys"], json!([]));
 }
+
+#[tokio::test]
+async fn a_whole_key_is_revoked_by_its_id_and_its_secret_is_never_shown_again() {
+    let db = TestDb::new().await;
+    let cli = Cli::new(&db, OPERATOR);
+    let made = cli.run(&["keys", "create", "producer"]);
+    let key = made.stdout.trim();
+    let (id, secret) = key.strip_prefix("jf_").unwrap().split_once('_').unwrap();
+    // A slip of the hand must not print it either.
+    let slipped = cli.run(&["keys", "revoke", &key[..key.len() - 1]]);
+    assert_eq!((slipped.code, slipped.stdout.as_str()), (2, ""), "{slipped:?}");
+    assert!(!slipped.stderr.contains(&secret[..secret.len() - 1]), "{slipped:?}");
+    let revoked = cli.run(&["keys", "revoke", key]);
+    assert_eq!(revoked.stdout, format!("key {id} is revoked\n"), "{revoked:?}");
+    assert_eq!(cli.run(&["keys", "revoke", id, "--json"]).json()["revoked"], false);
+}
+
+#[tokio::test]
+async fn a_tenant_that_a_key_cannot_have_is_named_as_it_was_given() {
+    let db = TestDb::new().await;
+    let wider = Cli::new(&db, OPERATOR).run(&["keys", "create", "super_admin"]);
+    assert!(wider.stderr.contains(&format!("one is set: {TENANT_A}")), "{wider:?}");
+}
