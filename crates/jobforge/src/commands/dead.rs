@@ -117,7 +117,8 @@ async fn redrive(client: &Client, tenant: Uuid, args: DeadRedriveArgs, output: O
     let bulk = start_bulk(client, tenant, &BulkKind::Redrive(how), &which).await?;
     let bulk = walk(client, tenant, bulk).await?;
     output.answer(&bulk, || came_to(&bulk))?;
-    Ok(ExitCode::SUCCESS)
+    let none = bulk.done == 0 && bulk.skipped > 0;
+    Ok(if none { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Steps until nothing is left, with a bar for whoever watches. What was done before a failure stays done, and
@@ -238,7 +239,11 @@ fn came_to(bulk: &Bulk) -> String {
         0 => String::new(),
         skipped => format!(", {skipped} skipped (why: jobforge dead show {})", bulk.id),
     };
-    format!("{} redriven{skipped}\nUndo: jobforge dead undo {}", bulk.done, bulk.id)
+    let undo = match bulk.done {
+        0 => String::new(),
+        _ => format!("\nUndo: jobforge dead undo {}", bulk.id),
+    };
+    format!("{} redriven{skipped}{undo}", bulk.done)
 }
 
 fn operations(bulks: &[Bulk]) -> String {

@@ -193,3 +193,17 @@ async fn everything_is_redriven_only_when_that_is_said() {
     assert_eq!(app.run(&["dead", "list"]).stdout, "no dead letters\n");
     assert_eq!(app.run(&["dead", "groups"]).stdout, "no dead letters\n");
 }
+
+/// By a filter as by ids: whoever sees none of them go hears it in the exit code, and is offered no undoing of nothing.
+#[tokio::test]
+async fn a_redrive_of_many_that_takes_none_fails() {
+    let (_db, app, _worker) = graveyard().await;
+    let patch = r#"[{"op": "remove", "path": "/nowhere"}]"#;
+    let none = app.run(&["dead", "redrive", "--type", "demo.fail", "--patch", patch]);
+    assert_eq!(none.code, 1, "{none:?}");
+    assert!(none.stdout.starts_with("0 redriven, 4 skipped") && !none.stdout.contains("Undo"), "{none:?}");
+    let counted = app.run(&["dead", "redrive", "--type", "demo.fail", "--patch", patch, "--dry-run"]);
+    assert_eq!(counted.code, 0, "{counted:?}");
+    let nothing = app.run(&["dead", "redrive", "--type", "demo.nothing"]);
+    assert_eq!(nothing.code, 0, "nothing was asked of it: {nothing:?}");
+}
