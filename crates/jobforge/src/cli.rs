@@ -155,7 +155,7 @@ pub(crate) struct WorkArgs {
     #[arg(long, value_delimiter = ',', value_name = "TYPES")]
     pub(crate) types: Option<Vec<String>>,
     /// How many jobs run at a time
-    #[arg(long, visible_alias = "slots", value_name = "N")]
+    #[arg(long, visible_alias = "slots", value_name = "N", value_parser = slots)]
     pub(crate) concurrency: Option<usize>,
     /// Run what is due, then end
     #[arg(long)]
@@ -421,8 +421,14 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) jobs: u32,
     /// How many run at a time
-    #[arg(long, default_value_t = 16, value_name = "N")]
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = slots)]
     pub(crate) slots: usize,
+}
+
+/// As many as the setting `worker.slots` takes.
+fn slots(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
+    number.ok_or_else(|| "give a number from 1 to 10000".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::{Cli, Ran, demo_db, until};
+use crate::{Cli, Ran, demo_db, run, until};
 
 #[tokio::test]
 async fn a_worker_refuses_a_login_that_may_do_too_much() {
@@ -175,4 +175,13 @@ async fn the_registry_tells_who_works_and_who_went_silent() {
     assert_eq!(operator.run(&["workers", "--json"]).json()[0]["stale"], true);
     let table = operator.run(&["workers"]).stdout;
     assert!(table.contains("stale") && table.contains("demo.echo") && table.contains("zone"), "{table}");
+}
+
+#[test]
+fn no_slots_at_all_are_a_wrong_use() {
+    for args in [&["bench", "--slots", "0", "--jobs", "1"][..], &["work", "--concurrency", "0"]] {
+        let none = run(tempfile::tempdir().unwrap().path(), args);
+        assert_eq!(none.code, 2, "{args:?}: {none:?}");
+        assert!(none.stderr.contains("from 1 to 10000"), "{none:?}");
+    }
 }
