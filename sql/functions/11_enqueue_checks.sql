@@ -21,7 +21,6 @@ as $$
     case
       when u.type is null then 'JF001:type_missing'
       when d.key is null then 'JF002:unknown_definition'
-      when not d.is_active then 'JF002:inactive_definition'
       when u.queue is not null and u.queue !~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,62}$' then 'JF001:queue_malformed'
       when u.priority not between 0 and 1000 then 'JF001:priority_out_of_range'
       when u.priority < 10 and not p_operator then 'JF009:priority_reserved'
@@ -39,7 +38,9 @@ as $$
       when u.source not in ('manual', 'event', 'schedule', 'system', 'workflow') then 'JF001:source_unknown'
       when length(u.source_ref) > 255 then 'JF001:source_ref_length'
       when length(u.concurrency_key) not between 1 and 255 then 'JF001:concurrency_key_length'
-      else coalesce(jobforge.payload_problem(u.payload), case when u.ordinality > p_room then 'JF005:max_pending' end)
+      -- Last: a key or an id that is known is answered all the same, of a row that is sound.
+      else coalesce(jobforge.payload_problem(u.payload), case
+        when not d.is_active then 'JF002:inactive_definition' when u.ordinality > p_room then 'JF005:max_pending' end)
     end
   -- The subscripts are there for the planner: it expects a thousand of them, and ten of what only unnests a parameter. So
   -- it hashes the definitions, each looked up once, and not the rows, which must stay in their order.

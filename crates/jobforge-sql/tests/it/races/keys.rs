@@ -212,6 +212,23 @@ async fn a_key_answers_though_its_type_was_switched_off_since() {
     assert!(!keyed(&stage.app, "new").await.unwrap().1);
 }
 
+/// What is wrong with such a row besides is told, and takes no neighbour along.
+#[tokio::test]
+async fn of_a_type_that_is_switched_off_a_known_key_does_not_hide_what_else_is_wrong() {
+    let stage = Stage::set().await;
+    let made = "select jobforge.make_id(jobforge.id_base(jobforge.clock()), jobforge.id_tail(), 1)";
+    let id: Uuid = stage.admin.query_one(made, &[]).await.unwrap().get(0);
+    let (first, _) = told(&stage, &format!("p_idempotency_key => 'k', p_id => '{id}'")).await.unwrap();
+    stage.definition(NOOP, "p_is_active => false").await;
+    let sql = "select coalesce(nullif(b.error_reason, ''), b.id::text) from jobforge.enqueue_jobs($1, array[$2, $2, $2, $3],
+        array[null, '{}', '{}', '{}']::jsonb[], p_idempotency_keys => array['k', '', 'k', 'new'],
+        p_ids => array[null, $4, null, null]::uuid[]) as b order by b.at";
+    let rows = stage.app.query(sql, &[&TENANT_A, &NOOP, &OTHER, &id]).await.unwrap();
+    let answers: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(answers[..3], ["payload_missing", "idempotency_key_length", &first.to_string()]);
+    assert!(answers[3].parse::<Uuid>().is_ok(), "{answers:?}");
+}
+
 /// Enqueues a batch with these ids: each row's id, or why it was refused.
 async fn with_ids(stage: &Stage, ids: &[Option<Uuid>]) -> Vec<Result<Uuid, String>> {
     let sql = "select id, error_code, error_reason from jobforge.enqueue_jobs($1, array_fill('test.noop'::text, array[$3::integer]),
