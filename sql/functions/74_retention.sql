@@ -39,7 +39,8 @@ begin
   delete from jobforge.sleepers s where s.expires_at < v_now - interval '10 minutes';
   get diagnostics sleepers = row_count;
   -- While any pause is there, claims go the long way.
-  delete from jobforge.pauses p where p.until <= v_now;
+  delete from jobforge.pauses p where p.ctid = any (array(
+    select o.ctid from jobforge.pauses o where o.until <= v_now limit p_limit for update skip locked));
   delete from jobforge.queue_stats q where q.ctid = any (array(
     select o.ctid from jobforge.queue_stats o where o.at < v_now - interval '7 days' limit p_limit));
   get diagnostics stats = row_count;

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{Gone, at, claim_one, die, held, note, prune, prune_all, rows_of, stage_of_classes};
 use crate::races::stage::Stage;
 use crate::schema::calls::{act_for, complete, enqueue_with};
-use crate::schema::{TENANT_A, TENANT_B};
+use crate::schema::{OPERATOR, TENANT_A, TENANT_B};
 
 async fn keyed(stage: &Stage, kind: &str, key: &str) -> Uuid {
     let extra = format!("'{{}}', p_idempotency_key => '{key}'");
@@ -137,6 +137,27 @@ async fn a_pause_that_ran_out_leaves_and_the_others_stay() {
         prune_all(&stage, 1000).await;
         assert_eq!(stage.admin.query_one(left, &[]).await.unwrap().get::<_, String>(0), wanted, "at {time}");
     }
+}
+
+#[tokio::test]
+async fn a_prune_does_not_wait_for_whoever_sets_a_pause_again() {
+    let stage = stage_of_classes().await;
+    at(&stage, "2031-03-05 10:00").await;
+    for name in ["held", "free"] {
+        let pause = format!("select jobforge.pause('queue', '{name}', p_until => '2031-03-05 11:00Z')");
+        stage.operate(&pause).await;
+    }
+    at(&stage, "2031-03-05 12:00").await;
+    let second = stage.db.session_at(&stage.db.url_as(OPERATOR, None)).await;
+    second.begin().await;
+    second.query("select jobforge.pause('queue', 'held')", &[]).await.unwrap();
+    // What would wait is an error.
+    stage.operate("set lock_timeout = '2s'").await;
+    prune_all(&stage, 1000).await;
+    second.commit().await;
+    let left =
+        "select string_agg(name || ' ' || coalesce(until::text, 'endless'), ', ') from jobforge.pauses";
+    assert_eq!(stage.admin.query_one(left, &[]).await.unwrap().get::<_, String>(0), "held endless");
 }
 
 #[tokio::test]
