@@ -274,7 +274,7 @@ grant execute on function jobforge.recall_marks(text[], text[]) to jf_worker;
 
 create or replace function jobforge.lanes(p_types text[]) returns text
 language sql immutable
-as $$ select md5(array(select y from unnest(p_types) as y order by y)::text) $$;
+as $$ select md5(array(select distinct y from unnest(p_types) as y order by y)::text) $$;
 comment on function jobforge.lanes(text[]) is 'What a set of types is called where the sweeps of its claimers are kept.';
 
 create or replace function jobforge.sweep(p_queue text, p_lanes text, p_now timestamptz) returns timestamptz
@@ -305,8 +305,10 @@ begin
   -- writing at the mark has ended, nothing can appear any more before the mark (less what a statement may take from
   -- reading the clock to its first write), but for what is due and not ready yet: more than claims promote at a time.
   -- What breaks the rule, a claim rolled back, is found once a minute.
-  v_due := (select min(f.run_at) from jobforge.jobs f
-            where f.status = 'queued' and not f.ready and not f.taken and f.finished_at is null and f.run_at <= p_now);
+  -- In the order of jobs_future, and not their least: that might be looked for among all of them.
+  v_due := (select f.run_at from jobforge.jobs f
+            where f.status = 'queued' and not f.ready and not f.taken and f.finished_at is null and f.run_at <= p_now
+            order by f.run_at, f.tenant_id, f.id limit 1);
   update jobforge.sweeps s set swept_at = p_now, low_before = held.low,
     late = false, late_since = case when s.late then s.late_since end,
     full_at = case when v_full then p_now else s.full_at end,

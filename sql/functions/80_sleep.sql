@@ -80,8 +80,9 @@ begin
     -- The others hear that somebody looks, and need not.
     perform pg_notify('jobforge_tick', p_worker_id);
   end if;
-  next_due := (select min(f.run_at) from jobforge.jobs f
-               where f.status = 'queued' and not f.ready and not f.taken and f.finished_at is null);
+  next_due := (select f.run_at from jobforge.jobs f
+               where f.status = 'queued' and not f.ready and not f.taken and f.finished_at is null
+               order by f.run_at, f.tenant_id, f.id limit 1);
   return next;
 end
 $$;

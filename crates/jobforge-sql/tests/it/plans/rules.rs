@@ -120,6 +120,12 @@ pub(crate) async fn claims_walk_their_indexes(faults: &mut Faults, db: &TestDb) 
     });
     let seen = claim(&mut worker, &[NOOP], &[QUEUE], Some(cursor_after(&first.rows))).await;
     claims_rules(faults, &seen);
+    // And one that sweeps.
+    let long_ago = "update jobforge.sweeps set swept_at = '-infinity'";
+    db.connect_super().await.batch_execute(long_ago).await.expect("let a sweep come");
+    let seen = claim(&mut worker, &[NOOP], &[QUEUE], Some(cursor_after(&first.rows))).await;
+    claims_rules(faults, &seen);
+    faults.some_jobs("swept", &seen, |scan| scan.index == "jobs_future" && scan.tuples <= 1);
 }
 
 /// Where all that is ready can be taken, no turn is looked for.
