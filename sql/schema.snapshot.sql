@@ -1998,6 +1998,10 @@ create function jobforge.register_worker(p_worker_id text, p_host text, p_pid in
 alter function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) owner to jf_sys;
 grant execute on function jobforge.register_worker(text, text, integer, text, text[], text[], integer, jsonb) to jf_worker;
 
+create function jobforge.rehearse_complete() returns void language plpgsql volatile security definer set enable_bitmapscan=off set enable_hashjoin=off set enable_mergejoin=off set enable_seqscan=off set jit=off set plan_cache_mode=force_generic_plan set search_path=pg_catalog, pg_temp;
+alter function jobforge.rehearse_complete() owner to jf_sys;
+grant execute on function jobforge.rehearse_complete() to jf_worker;
+
 create function jobforge.release_artifact(p_tenant_id uuid, p_ref text, p_now timestamp with time zone) returns void language sql volatile;
 alter function jobforge.release_artifact(uuid, text, timestamp with time zone) owner to jf_sys;
 grant execute on function jobforge.release_artifact(uuid, text, timestamp with time zone) to jf_fn;

@@ -47,6 +47,21 @@ comment on function jobforge.complete_jobs(uuid, uuid[], uuid[], integer[], json
   'Ends jobs well. A verdict per row: done, already (the same report came before), stale, unknown, or invalid (result over 1 MiB).';
 grant execute on function jobforge.complete_jobs(uuid, uuid[], uuid[], integer[], jsonb[], tid[]) to jf_worker;
 
+create or replace function jobforge.rehearse_complete() returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+-- As complete_jobs has them: what is planned here is what it goes by.
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set plan_cache_mode = force_generic_plan
+as $$
+begin
+  perform jobforge.retire_at(null, '{}', '{}', '{}', null, '{}', jobforge.clock());
+end
+$$;
+comment on function jobforge.rehearse_complete() is
+  'Goes the way of a completion with no job at all: what a session compiles and plans once is done before the first report.';
+grant execute on function jobforge.rehearse_complete() to jf_worker;
+
 create or replace function jobforge.complete_job(
   p_lease_id uuid, p_tenant_id uuid, p_job_id uuid, p_fence integer, p_result jsonb default null)
 returns text

@@ -123,6 +123,15 @@ pub async fn complete_job<C: GenericClient>(
     Verdict::parse(OPERATION, Columns::of(OPERATION, &row).take()?)
 }
 
+/// Completes nothing: what a session has to compile and plan once, which takes as long as thousands of jobs, is done before the
+/// first report that counts.
+pub async fn rehearse_complete<C: GenericClient>(c: &C) -> Result<(), Error> {
+    c.query_typed_one("select from jobforge.rehearse_complete()", &[])
+        .await
+        .map_err(|error| Error::call("rehearse_complete", error))?;
+    Ok(())
+}
+
 async fn call_batch<C: GenericClient>(
     c: &C,
     lease: Uuid,

@@ -80,7 +80,7 @@ pub use claim::{
 };
 pub use clock::clock;
 pub use collect::{Doomed, collect_artifacts, confirm_artifacts};
-pub use complete::{Completion, complete_job, complete_jobs, complete_unlocked};
+pub use complete::{Completion, complete_job, complete_jobs, complete_unlocked, rehearse_complete};
 pub use connector_config::{
     ConnectorChange, ConnectorConfig, ConnectorSecret, FoundConfig, SecretKind, StoredSecret,
     delete_connector_config, disable_connector_config, enable_connector_config, find_connector_config,

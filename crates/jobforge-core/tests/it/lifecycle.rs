@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jobforge_core::rpc::{
     claim_jobs, close_lease, complete_job, complete_jobs, enqueue_job, enqueue_prepared, fail_job, get_job,
-    list_attempts, list_jobs, prepare_enqueue, rehearse_claim, release_jobs,
+    list_attempts, list_jobs, prepare_enqueue, rehearse_claim, rehearse_complete, release_jobs,
 };
 use jobforge_core::{ClaimRequest, Class, Code, Completion, Cursor, Error, Job, JobFilter, NewJob, Verdict};
 use jobforge_testkit::{NOOP, OTHER, QUEUE, TENANT_A, TENANT_B, WORKER};
@@ -125,6 +125,29 @@ async fn a_rehearsed_claim_goes_all_the_way_and_takes_nothing() {
     let leases: i64 = admin.query_one("select count(*) from jobforge.leases", &[]).await.unwrap().get(0);
     assert_eq!(leases, 0);
     assert_eq!(story.claim(10).await.jobs[0].job.id, waiting.id);
+}
+
+#[tokio::test]
+async fn a_rehearsed_completion_goes_all_the_way_and_ends_nothing() {
+    let story = Story::begin().await;
+    story.enqueue(&noop()).await;
+    let held = story.claim(1).await;
+    let admin = story.db.connect_super().await;
+    let counts = format!("alter role {WORKER} in database {} set track_functions = 'pl'", story.db.name());
+    admin.batch_execute(&counts).await.unwrap();
+    let mut session = story.db.connect_as(WORKER).await;
+    let transaction = session.transaction().await.unwrap();
+    rehearse_complete(&transaction).await.unwrap();
+    let went =
+        "select coalesce(array_agg(funcname::text order by funcname), '{}') from pg_stat_xact_user_functions
+      where funcname in ('retire', 'retire_at')";
+    let went: Vec<String> = transaction.query_one(went, &[]).await.unwrap().get(0);
+    assert_eq!(went, ["retire", "retire_at"], "what is compiled now");
+    transaction.commit().await.unwrap();
+    let over: i64 = admin.query_one("select count(*) from jobforge.job_history", &[]).await.unwrap().get(0);
+    assert_eq!(over, 0);
+    let done = Completion { job: held.jobs[0].job, result: None, locator: Some(held.jobs[0].locator) };
+    assert_eq!(complete_jobs(&story.worker, held.lease_id, &[done]).await.unwrap(), [Verdict::Done]);
 }
 
 fn assert_over(job: &Job) {

@@ -69,6 +69,7 @@ const WORK: &[&str] = &[
     "hold_result",
     "look",
     "recall_marks",
+    "rehearse_complete",
     "register_worker",
     "release_jobs",
     "release_others",
