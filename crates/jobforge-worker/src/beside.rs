@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
+use jobforge_core::Error;
 use jobforge_core::connect::Backoff;
-use jobforge_core::{Error, rpc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
 use crate::engine::Engine;
-use crate::link::{Link, told, within};
+use crate::link::{Link, told};
+use crate::rehearsal::rehearse_claims;
 
 /// The second connection for claims.
 #[derive(Default)]
@@ -33,6 +34,13 @@ impl Beside {
         self.link.as_ref()?.opened()
     }
 
+    /// Opens the connection before the first claim: where much is waiting when a worker starts, the claims that follow go side by
+    /// side from the beginning. If that fails, they try again.
+    pub(crate) async fn begin(&mut self, engine: &Arc<Engine>) {
+        let (link, _) = open(engine.clone(), Link::new(&engine.config)).await;
+        self.link = link.is_open().then_some(link);
+    }
+
     /// Opens the connection for the claims after this one, unless that is under way, or failed a moment ago.
     pub(crate) fn open(&mut self, engine: &Arc<Engine>) {
         let missing = self.opening.is_empty() && self.client(engine).is_none();
@@ -40,6 +48,11 @@ impl Beside {
             let link = self.link.take().unwrap_or_else(|| Link::new(&engine.config));
             self.opening.spawn(open(engine.clone(), link));
         }
+    }
+
+    /// Closes the connection, which an idle worker can do without.
+    pub(crate) fn close(&mut self) {
+        self.link = None;
     }
 
     /// Throws the connection away if the answer shows that it broke.
@@ -72,18 +85,11 @@ impl Beside {
 async fn open(engine: Arc<Engine>, mut link: Link) -> (Link, Option<Error>) {
     match link.client().await {
         Ok(client) => {
-            rehearse(&engine, &client).await;
+            rehearse_claims(&engine, &client).await;
             (link, None)
         }
         Err(error) => (link, Some(error)),
     }
-}
-
-/// Lets a new connection go through a claim that takes nothing. If that fails, the claims that follow tell.
-pub(crate) async fn rehearse(engine: &Engine, client: &Client) {
-    let config = &engine.config;
-    let call = rpc::rehearse_claim(client, engine.worker_id(), &config.queues);
-    let _ = within(config.call_timeout, "claim_jobs", call).await;
 }
 
 #[cfg(test)]

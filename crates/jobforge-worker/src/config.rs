@@ -62,6 +62,9 @@ pub struct WorkerConfig {
     /// What a look everywhere must take for positions to be kept over an answer without jobs; another one in tests alone.
     #[doc(hidden)]
     pub dear_look: Duration,
+    /// How long a sleeper that nobody wakes keeps its second connection for claims; another time in tests alone.
+    #[doc(hidden)]
+    pub spared: Duration,
     /// Where tests hold the worker; off in production.
     #[doc(hidden)]
     pub faults: Faults,
@@ -90,6 +93,7 @@ impl Default for WorkerConfig {
             broker: None,
             look: Duration::from_secs(1),
             dear_look: Duration::from_millis(50),
+            spared: Duration::from_secs(10),
             faults: Faults::default(),
         }
     }
@@ -152,7 +156,6 @@ impl WorkerConfig {
     pub(crate) fn check(&self) -> Result<(), String> {
         let rules = [
             (!self.database_url.is_empty(), "database_url is empty"),
-            ((1..=50).contains(&self.queues.len()), "queues must name 1 to 50 queues"),
             ((1..=10_000).contains(&self.slots), "slots must be 1 to 10000"),
             ((1..=5000).contains(&self.claim_max), "claim_max must be 1 to 5000"),
             ((1..=5000).contains(&self.report_group), "report_group must be 1 to 5000"),
@@ -166,23 +169,34 @@ impl WorkerConfig {
             (self.metadata.is_object(), "metadata must be a JSON object"),
         ];
         rules.iter().find(|(kept, _)| !kept).map_or(Ok(()), |(_, broken)| Err((*broken).to_owned()))?;
-        check_queues(&self.queues)
+        WorkerConfig::check_queues(&self.queues)
+    }
+
+    /// Refuses queues that a worker cannot serve: it would wait for ever at a name that no enqueue takes. Told is which one
+    /// it is and not what stands there, which may be a URL with a password.
+    pub fn check_queues(queues: &[String]) -> Result<(), String> {
+        if !(1..=50).contains(&queues.len()) {
+            return Err("queues must name 1 to 50 queues".to_owned());
+        }
+        if let Some(at) = queues.iter().position(|name| !is_queue(name)) {
+            return Err(format!("no queue can have the name of queue {}: {QUEUE_FORM}", at + 1));
+        }
+        let twice =
+            |at: usize| queues[..at].iter().position(|name| *name == queues[at]).map(|first| (first, at));
+        let named = (1..queues.len()).find_map(twice);
+        named.map_or(Ok(()), |(first, at)| {
+            Err(format!("queue {} is named twice: queue {} is the same", at + 1, first + 1))
+        })
     }
 }
 
-/// A worker would wait for ever at a name that no enqueue takes.
-fn check_queues(queues: &[String]) -> Result<(), String> {
-    let fits = |name: &str| {
-        (1..=63).contains(&name.len())
-            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || "._:-".contains(c))
-    };
-    let form = "it has 1 to 63 letters, digits, dots, colons, dashes and underscores, and begins with a letter or digit";
-    if let Some(name) = queues.iter().find(|name| !fits(name)) {
-        return Err(format!("no queue can have the name {name:?}: {form}"));
-    }
-    let twice = (1..queues.len()).find(|&at| queues[..at].contains(&queues[at]));
-    twice.map_or(Ok(()), |at| Err(format!("the queue {:?} is named twice", queues[at])))
+const QUEUE_FORM: &str =
+    "it has 1 to 63 letters, digits, dots, colons, dashes and underscores, and begins with a letter or digit";
+
+fn is_queue(name: &str) -> bool {
+    (1..=63).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._:-".contains(c))
 }
 
 /// Called at a named point; whoever comes by waits for the returned future.
@@ -235,6 +249,22 @@ mod tests {
         let secrets = with_password.all_secrets();
         assert_eq!(secrets.redact("se@cret-canary, other-canary"), "[redacted], [redacted]");
         assert!(!format!("{with_password:?}").contains("canary"));
+    }
+
+    #[test]
+    fn queues_that_cannot_be_are_told_by_their_place() {
+        let check = |queues: &[&str]| {
+            WorkerConfig::check_queues(&queues.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(check(&["default", "a.b:c-d_e", "0"]), Ok(()));
+        assert_eq!(check(&[]), Err("queues must name 1 to 50 queues".to_owned()));
+        let long = "x".repeat(64);
+        for name in ["", " mail", "a b", "-a", "ü", "amqp://u:canary@h", &long] {
+            let told = check(&["default", name]).unwrap_err();
+            assert!(told.starts_with("no queue can have the name of queue 2: it has 1 to 63"), "{told}");
+        }
+        let twice = check(&["a", "canary", "b", "canary"]).unwrap_err();
+        assert_eq!(twice, "queue 4 is named twice: queue 2 is the same");
     }
 
     #[test]

@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use jobforge_core::Error;
 use tokio::task::JoinSet;
+use tokio_postgres::Client;
 
 use crate::bundle::{Bundle, Call};
 use crate::engine::Engine;
+use crate::lanes::Lane;
 use crate::link::{Link, told};
 
 /// How many groups may be under way on connections of the reporter's own.
@@ -33,8 +35,8 @@ pub(crate) struct Landed {
 }
 
 impl Flights {
-    pub(crate) fn new(engine: Arc<Engine>) -> Flights {
-        Flights { engine, links: Vec::new(), under_way: JoinSet::new() }
+    pub(crate) fn new(engine: Arc<Engine>, link: Link) -> Flights {
+        Flights { engine, links: vec![link], under_way: JoinSet::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -54,9 +56,10 @@ impl Flights {
         &mut self.links[0]
     }
 
-    /// Sends a group off.
+    /// Sends a group off. One that goes on a lent connection leaves those that are open to the others.
     pub(crate) fn launch(&mut self, bundle: Bundle) {
-        let link = self.links.pop().unwrap_or_else(|| Link::new(&self.engine.config));
+        let own = if lent_to(&self.engine, &bundle).is_some() { None } else { self.links.pop() };
+        let link = own.unwrap_or_else(|| Link::new(&self.engine.config));
         self.under_way.spawn(fly(self.engine.clone(), link, bundle));
     }
 
@@ -64,7 +67,9 @@ impl Flights {
     pub(crate) async fn land(&mut self) -> Option<Landed> {
         match self.under_way.join_next().await? {
             Ok((link, landed)) => {
-                self.links.push(link);
+                if link.is_open() {
+                    self.links.push(link);
+                }
                 Some(landed)
             }
             // Nobody aborts them.
@@ -90,11 +95,16 @@ async fn fly(engine: Arc<Engine>, mut link: Link, mut bundle: Bundle) -> (Link, 
     (link, Landed { bundle, answer })
 }
 
-/// Sends the completions of a large group on the connection of their claim, if that is lent. What is not told then is told on
-/// one of the reporter's own: a repeated report does no harm.
+/// The connection on which a large group's jobs were claimed, if that is lent.
+fn lent_to(engine: &Engine, bundle: &Bundle) -> Option<(Lane, Arc<Client>)> {
+    let lane = bundle.lane(engine.config.report_group.div_ceil(2))?;
+    Some((lane, engine.lanes.of(lane)?))
+}
+
+/// Sends the completions of a group on the connection that is lent to it, if there is one. What is not told then is told on one
+/// of the reporter's own: a repeated report does no harm.
 async fn send_lent(engine: &Engine, bundle: &mut Bundle) {
-    let Some(lane) = bundle.lane(engine.config.report_group.div_ceil(2)) else { return };
-    let Some(client) = engine.lanes.of(lane) else { return };
+    let Some((lane, client)) = lent_to(engine, bundle) else { return };
     let call = Call { client: &client, patience: engine.config.call_timeout, engine };
     if let Err(error) = bundle.send_lent(call).await {
         tracing::debug!(

@@ -56,6 +56,7 @@ mod panics;
 mod positions;
 mod readiness;
 mod redact;
+mod rehearsal;
 mod reporter;
 mod rules;
 mod runner;

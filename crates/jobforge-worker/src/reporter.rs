@@ -17,7 +17,7 @@ use crate::engine::{Engine, Finished, Inboxes};
 use crate::flights::{Flights, Landed};
 use crate::holdings::BeatList;
 use crate::job::{Lease, Life};
-use crate::link::{told, within};
+use crate::link::{Link, told, within};
 use crate::notes::{MOST_WAITING, Speech};
 
 /// The reporter of one worker.
@@ -37,9 +37,9 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    pub(crate) fn new(engine: Arc<Engine>, inboxes: Inboxes) -> Reporter {
+    pub(crate) fn new(engine: Arc<Engine>, inboxes: Inboxes, link: Link) -> Reporter {
         Reporter {
-            flights: Flights::new(engine.clone()),
+            flights: Flights::new(engine.clone(), link),
             engine,
             inboxes,
             speech: Speech::default(),
@@ -53,8 +53,6 @@ impl Reporter {
 
     /// Runs until the last call, and then until everything is told or its lease is gone.
     pub(crate) async fn run(mut self) {
-        // Ahead of the first outcome, which would have to wait; whoever needs it tries again.
-        let _ = self.flights.link().client().await;
         loop {
             let told = self.round().await;
             self.settle();

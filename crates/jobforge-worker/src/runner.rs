@@ -41,7 +41,7 @@ pub(crate) struct Claimer {
     pub(crate) engine: Arc<Engine>,
     pub(crate) link: Link,
     /// Claims beside the first while claims come back full: one server process alone cannot keep up with the slots.
-    beside: Beside,
+    pub(crate) beside: Beside,
     pub(crate) sleep: Sleep,
     positions: Positions,
     /// Where new jobs go.
@@ -158,6 +158,13 @@ impl Claimer {
             self.positions.set(answer?);
         }
         Ok(())
+    }
+
+    /// Opens the second connection for claims; who has a budget may be over before it is of use.
+    pub(crate) async fn begin_beside(&mut self) {
+        if self.budget.is_none() {
+            self.beside.begin(&self.engine).await;
+        }
     }
 
     /// How many jobs to ask for: what slots and buffer can take, but no small claims beside a buffer that is

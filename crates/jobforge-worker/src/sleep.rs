@@ -96,6 +96,9 @@ impl Claimer {
             if self.hears() && began.elapsed() >= LISTENS {
                 self.stop_listening().await;
             }
+            if began.elapsed() >= self.engine.config.spared {
+                self.beside.close();
+            }
             self.engine.ear.set_claimer_hears(self.hears());
             let hears = self.engine.ear.hears();
             let engine = self.engine.clone();

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::{Engine, Finished, Inboxes, Phase};
 use crate::executor::{Ending, execute};
 use crate::job::Stop;
-use crate::link::{told, within};
+use crate::link::{Link, told, within};
 use crate::reporter::Reporter;
 use crate::runner::Claimer;
 
@@ -28,6 +28,8 @@ pub(crate) struct Parts {
     pub(crate) engine: Arc<Engine>,
     pub(crate) claimer: Claimer,
     pub(crate) inboxes: Inboxes,
+    /// The reporter's first connection.
+    pub(crate) reports: Link,
     /// The heartbeat's thread, and what ends it.
     pub(crate) heart: Heart,
 }
@@ -41,9 +43,9 @@ pub(crate) struct Heart {
 
 /// Runs a worker until it is told to stop, or has used up its budget.
 pub(crate) async fn supervise(parts: Parts) {
-    let Parts { engine, claimer, inboxes, heart } = parts;
+    let Parts { engine, claimer, inboxes, reports, heart } = parts;
     let mut reporter = JoinSet::new();
-    reporter.spawn(Reporter::new(engine.clone(), inboxes).run());
+    reporter.spawn(Reporter::new(engine.clone(), inboxes, reports).run());
     let mut slots = JoinSet::new();
     for number in 0..engine.config.slots {
         slots.spawn(slot(engine.clone(), number));

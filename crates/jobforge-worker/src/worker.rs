@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join3;
 use jobforge_core::{Error, JobType, preflight, rpc};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use uuid::Uuid;
 
-use crate::beside::rehearse;
 use crate::config::WorkerConfig;
 use crate::context::Context;
 use crate::engine::{Engine, Inboxes, Phase};
@@ -21,6 +21,7 @@ use crate::heartbeat;
 use crate::journal::Ended;
 use crate::link::{Link, within};
 use crate::outcome::HandlerResult;
+use crate::rehearsal::{open_reports, rehearse_claims};
 use crate::runner::Claimer;
 use crate::stats::Stats;
 use crate::supervise::{Parts, supervise};
@@ -119,7 +120,8 @@ impl Worker {
         let mut claimer = Claimer::new(engine.clone(), link, budget);
         claimer.register().await.map_err(WorkerError::Database)?;
         claimer.recall().await.map_err(WorkerError::Database)?;
-        rehearse(&engine, &client).await;
+        let ((), reports, ()) =
+            join3(rehearse_claims(&engine, &client), open_reports(&engine), claimer.begin_beside()).await;
         let asked = Instant::now();
         let call = rpc::definition_rules(&*client, &engine.registration.types);
         let rules = within(self.config.call_timeout, "definition_rules", call).await;
@@ -127,7 +129,7 @@ impl Worker {
 
         let heart = heartbeat::start(engine.clone()).map_err(WorkerError::Thread)?;
         let (ending, ended) = watch::channel(false);
-        let parts = Parts { engine: engine.clone(), claimer, inboxes, heart };
+        let parts = Parts { engine: engine.clone(), claimer, inboxes, reports, heart };
         let supervisor = tokio::spawn(async move {
             supervise(parts).await;
             ending.send_replace(true);

@@ -65,13 +65,16 @@ fn literal(host: &Host<&str>) -> Option<IpAddr> {
     }
 }
 
-/// Ranges from their texts, `10.0.0.0/8` or a single address; the first that is none is told.
+/// Ranges from their texts, `10.0.0.0/8` or a single address. Of the first that is none its place is told: its text may be a
+/// URL with a password.
 pub fn parse_nets<T: AsRef<str>>(texts: &[T]) -> Result<Vec<IpNet>, String> {
-    let parse = |text: &str| {
+    let parse = |(at, text): (usize, &T)| {
+        let text = text.as_ref();
         let single = || text.parse::<IpAddr>().ok().map(IpNet::from);
-        text.parse::<IpNet>().ok().or_else(single).ok_or_else(|| format!("{text} is no address range"))
+        let none = || format!("entry {} is no address range", at + 1);
+        text.parse::<IpNet>().ok().or_else(single).ok_or_else(none)
     };
-    texts.iter().map(|text| parse(text.as_ref())).collect()
+    texts.iter().enumerate().map(parse).collect()
 }
 
 #[cfg(test)]
@@ -120,7 +123,7 @@ mod tests {
 
     #[test]
     fn ranges_that_are_none_are_told() {
-        assert_eq!(parse_nets(&["10.0.0.0/8", "ten"]), Err("ten is no address range".to_owned()));
+        assert_eq!(parse_nets(&["10.0.0.0/8", "ten"]), Err("entry 2 is no address range".to_owned()));
         assert_eq!(parse_nets(&["10.0.0.0/33"]).map_err(|_| ()), Err(()));
     }
 }

@@ -87,6 +87,22 @@ async fn a_report_that_waits_for_somebodys_lock_holds_up_no_claim() {
     assert_eq!(lent.worker.stats().lost, 0);
 }
 
+/// Sessions that report and never claimed.
+const OWN: &str = "select count(*) from public.noted r where r.what = 'report'
+    and not exists (select from public.noted c where c.pid = r.pid and c.what = 'claim')";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_groups_beside_lent_ones_share_one_connection() {
+    let lent = Lent::begin().await;
+    for _ in 0..5 {
+        // Twelve full groups, and three jobs that are too few for a lent connection.
+        lent.story.enqueue_numbers(99).await;
+        lent.all_over().await;
+    }
+    assert_eq!(lent.story.count(OWN).await, 1);
+    lent.worker.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_to_go_on_a_connection_that_broke_goes_on_another() {
     let lent = Lent::begin().await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use jobforge_core::{NewJob, rpc};
-use jobforge_testkit::{FaultPoints, FaultProxy, Mode, NOOP, TENANT_A};
+use jobforge_testkit::{FaultPoints, FaultProxy, Mode, NOOP, TENANT_A, WORKER};
 use jobforge_worker::{Context, HandlerResult, Outcome, WorkerConfig, WorkerHandle};
 use serde_json::{Value, json};
 
@@ -56,6 +56,24 @@ async fn the_connection_that_claims_hears_for_itself() {
     one_by_one(&story, async || ()).await;
     points.resume("hear");
     worker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_begins_with_all_that_a_backlog_takes_and_spares_what_an_idle_one_does_not() {
+    let story = Story::begin().await;
+    let sessions = format!(
+        "select count(*) from pg_stat_activity where datname = current_database() and usename = '{WORKER}'"
+    );
+    let own = story.count(&sessions).await;
+    let sessions = async || story.count(&sessions).await - own;
+    // One that claims, and one beside it; one that reports, and one that listens.
+    for (spared, kept) in [(NEVER, 4), (Duration::ZERO, 3)] {
+        let worker = story.work(WorkerConfig { spared, ..unlooking(&story) }, echo).await;
+        asleep(&story, &[&worker]).await;
+        eventually("it keeps what it needs", async || (sessions().await == kept).then_some(())).await;
+        worker.shutdown().await;
+        eventually("its sessions end", async || (sessions().await == 0).then_some(())).await;
+    }
 }
 
 /// Sessions whose last word was that they listen to nothing.
