@@ -171,11 +171,13 @@ impl Home {
     }
 }
 
-/// How the names of half-made clusters begin.
+/// How the names of half-made clusters begin; nothing or an id follows.
 const UNFINISHED: &str = "pgdata.new";
 
+/// Whether we made it: what somebody else put beside it under a name like these is theirs.
 fn is_unfinished(name: &str) -> bool {
-    name.starts_with(UNFINISHED)
+    let is_id = |id: &str| id.len() == 32 && id.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+    name.strip_prefix(UNFINISHED).is_some_and(|id| id.is_empty() || is_id(id))
 }
 
 /// Below the range from which systems give ports to outgoing connections: while a server is down, no

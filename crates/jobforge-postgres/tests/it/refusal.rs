@@ -44,9 +44,32 @@ fn a_setting_the_server_does_not_know_is_told_with_its_log() {
 fn a_half_made_cluster_is_made_anew() {
     let dir = open_dir();
     let data_dir = dir.path().join("pg");
-    fs::create_dir_all(data_dir.join("pgdata.new/base")).unwrap();
+    let half_made = ["pgdata.new".to_owned(), format!("pgdata.new{}", "0123456789abcdef".repeat(2))];
+    half_made.iter().for_each(|name| fs::create_dir_all(data_dir.join(name).join("base")).unwrap());
     assert!(start(&data_dir).owned());
-    assert!(!data_dir.join("pgdata.new").exists());
+    half_made.iter().for_each(|name| assert!(!data_dir.join(name).exists(), "{name}"));
+}
+
+#[test]
+fn what_somebody_keeps_beside_a_cluster_under_a_name_like_ours_stays() {
+    let dir = open_dir();
+    let data_dir = dir.path().join("pg");
+    let id = "0123456789abcdef".repeat(2);
+    let theirs = [
+        "pgdata.new-backup".to_owned(),
+        format!("pgdata.new{id}0"),
+        format!("pgdata.new{}", id.to_uppercase()),
+    ];
+    for name in &theirs {
+        fs::create_dir_all(data_dir.join(name).join("base")).unwrap();
+        let error = Cluster::start(settings(&data_dir)).unwrap_err();
+        assert!(matches!(error, Error::ForeignDirectory(_)), "{name}: {error}");
+        fs::rename(data_dir.join(name), dir.path().join(name)).unwrap();
+    }
+    drop(start(&data_dir));
+    theirs.iter().for_each(|name| fs::rename(dir.path().join(name), data_dir.join(name)).unwrap());
+    assert!(start(&data_dir).owned());
+    theirs.iter().for_each(|name| assert!(data_dir.join(name).join("base").exists(), "{name}"));
 }
 
 /// An initdb that outlives whoever started it goes on writing, so that what it writes cannot be removed.
