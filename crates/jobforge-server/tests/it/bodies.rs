@@ -7,6 +7,7 @@ use jobforge_core::Role;
 use jobforge_testkit::{NOOP, OTHER, QUEUE, TENANT_A};
 use serde_json::{Value, json};
 
+use crate::admin::delete;
 use crate::auth_support::Ask;
 use crate::world::World;
 
@@ -53,9 +54,12 @@ async fn a_refusal_names_the_place_at_fault() {
 async fn the_databases_refusal_of_a_job_names_the_place_too() {
     let world = World::new().await;
     let producer = world.key(Role::Producer).await;
+    let operator = world.key(Role::SuperAdmin).await;
     world.post(&producer, "/jobs", json!({ "type": NOOP, "idempotency_key": "k" })).await.expect(201);
+    delete(&world, &operator, &format!("/admin/jobs/definitions/{OTHER}")).await.expect(200);
     for (more, place) in [
         (json!({ "type": "nobody.knows" }), "/type"),
+        (json!({ "type": OTHER }), "/type"),
         (json!({ "priority": 1 }), "/priority"),
         (json!({ "run_at": "9999-01-01T00:00:00Z" }), "/run_at"),
         (json!({ "max_attempts": 0 }), "/max_attempts"),

@@ -285,7 +285,7 @@ async fn types_of(app: &App, tenant: Uuid, ids: &[Uuid]) -> Result<HashMap<Uuid,
 /// The place that a reason speaks of.
 fn at_its_place(problem: Problem) -> Problem {
     match problem.reason() {
-        "unknown_definition" | "definition_inactive" => problem.at("/type"),
+        "unknown_definition" | "inactive_definition" => problem.at("/type"),
         "key_reused_with_other_payload" => problem.at("/idempotency_key"),
         "number_too_long" => problem.at("/payload"),
         _ => problem.at_member(&MEMBERS),
