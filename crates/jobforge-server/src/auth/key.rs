@@ -138,7 +138,8 @@ pub(crate) fn is_secret(text: &str) -> bool {
     text.len() == SECRET.0 && text.bytes().all(|c| c.is_ascii_alphanumeric())
 }
 
-fn is_id(text: &str) -> bool {
+/// Whether a text could be the id of a key.
+pub fn is_id(text: &str) -> bool {
     text.len() == ID.0 && text.bytes().all(|c| c.is_ascii_digit() || c.is_ascii_lowercase())
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use jobforge_core::rpc::{create_api_key, list_api_keys, revoke_api_key};
 use jobforge_core::{ApiKey, KeyScope, NewKey, Role};
-use jobforge_server::auth::key::KeyText;
+use jobforge_server::auth::key::{KeyText, is_id};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -72,8 +72,9 @@ async fn create(config: &Config, target: &Target, args: KeysCreateArgs, output: 
 fn id_of(given: String) -> Result<String> {
     match KeyText::parse(&given) {
         Some(key) => Ok(key.id),
-        None if given.contains('_') => Err(Usage::new(
-            "that is neither a key nor its id: what stands between jf_ and the next underscore",
+        // What is no id may be a secret, so it reaches neither the screen nor the database and its log.
+        None if !is_id(&given) => Err(Usage::new(
+            "that is neither a key nor its id, the 12 digits and small letters between jf_ and the next underscore",
         )
         .into()),
         None => Ok(given),

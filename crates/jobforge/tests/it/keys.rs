@@ -92,9 +92,14 @@ async fn a_whole_key_is_revoked_by_its_id_and_its_secret_is_never_shown_again() 
     let key = made.stdout.trim();
     let (id, secret) = key.strip_prefix("jf_").unwrap().split_once('_').unwrap();
     // A slip of the hand must not print it either.
-    let slipped = cli.run(&["keys", "revoke", &key[..key.len() - 1]]);
-    assert_eq!((slipped.code, slipped.stdout.as_str()), (2, ""), "{slipped:?}");
-    assert!(!slipped.stderr.contains(&secret[..secret.len() - 1]), "{slipped:?}");
+    let dashed = key.replace('_', "-");
+    for slip in
+        [&key[..key.len() - 1], &key[3..], secret, &secret[1..], &format!("{id}{secret}"), &dashed, ""]
+    {
+        let slipped = cli.run(&["keys", "revoke", "--", slip]);
+        assert_eq!((slipped.code, slipped.stdout.as_str()), (2, ""), "{slipped:?}");
+        assert!(!slipped.stderr.contains(&secret[1..secret.len() - 1]), "{slipped:?}");
+    }
     let revoked = cli.run(&["keys", "revoke", key]);
     assert_eq!(revoked.stdout, format!("key {id} is revoked\n"), "{revoked:?}");
     assert_eq!(cli.run(&["keys", "revoke", id, "--json"]).json()["revoked"], false);
