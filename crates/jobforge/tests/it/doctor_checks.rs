@@ -290,6 +290,17 @@ async fn what_opens_tables_to_others_is_red_and_what_opens_nothing_is_not() {
             "revoke execute on function jobforge.bind_login from public",
             "opens: grant execute on function jobforge.bind_login(",
         ),
+        (
+            "create function jobforge.mine() returns bigint language sql security definer
+               as 'select count(*) from jobforge.jobs'",
+            "drop function jobforge.mine()",
+            "opens: grant execute on function jobforge.mine() to public",
+        ),
+        (
+            "create view jobforge.mine as select * from jobforge.jobs; grant select on jobforge.mine to public",
+            "drop view jobforge.mine",
+            "opens: grant select on table jobforge.mine to public",
+        ),
     ];
     for (fault, mended, told) in faults {
         change(&admin, fault).await;
@@ -306,6 +317,45 @@ async fn what_opens_tables_to_others_is_red_and_what_opens_nothing_is_not() {
     change(&admin, harmless).await;
     let words = doctor.finds("drift: security", "warn").words;
     assert!(words.contains("0 facts missing, 2 too many") && words.contains("narrower"), "{words}");
+}
+
+/// Whoever followed an advice to revoke what is left would close what must be open.
+#[tokio::test]
+async fn what_is_left_of_a_grant_opens_nothing_and_what_is_more_than_it_does() {
+    let db = TestDb::new().await;
+    let (doctor, admin) = (Doctor::led(&db).await, db.connect_super().await);
+    let narrowed =
+        "revoke delete on jobforge.jobs from jf_fn; revoke select (payload) on jobforge.jobs from jf_tenant;
+                    revoke select (status) on jobforge.jobs from jf_tenant";
+    change(&admin, narrowed).await;
+    let words = doctor.finds("drift: security", "fail").words;
+    for part in [
+        "2 facts missing, 0 too many",
+        "missing: grant delete, insert, select, update on table jobforge.jobs to jf_fn;",
+        "of it there is: grant insert, select, update on table jobforge.jobs to jf_fn;",
+    ] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+    assert!(!words.contains("open"), "{words}");
+    change(&admin, "grant truncate on jobforge.jobs to jf_fn").await;
+    let words = doctor.finds("drift: security", "fail").words;
+    let told = "opens: grant insert, select, truncate, update on table jobforge.jobs to jf_fn;";
+    assert!(words.contains("2 facts missing, 1 open") && words.contains(told), "{words}");
+}
+
+/// Everybody may call a new function, and whoever does reads by it what they may read without it.
+#[tokio::test]
+async fn what_somebody_made_for_themselves_in_the_schema_opens_nothing() {
+    let db = TestDb::new().await;
+    let (doctor, admin) = (Doctor::led(&db).await, db.connect_super().await);
+    let own =
+        "create function jobforge.mine(at timestamptz) returns bigint language sql as 'select 1::bigint';
+               create function jobforge.\"Their own\"() returns bigint language sql as 'select 1::bigint';
+               create table jobforge.mine (id bigint); grant select on jobforge.mine to jf_tenant;
+               create policy shown on jobforge.mine for select to jf_tenant using (true)";
+    change(&admin, own).await;
+    let words = doctor.finds("drift: security", "warn").words;
+    assert!(words.contains("0 facts missing, 5 too many") && !words.contains("opens"), "{words}");
 }
 
 #[tokio::test]
