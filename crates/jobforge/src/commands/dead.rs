@@ -54,6 +54,7 @@ pub(crate) async fn run(config: &Config, args: DeadArgs, output: Output) -> Resu
             let bulk = get_bulk(&client, tenant, id).await?;
             let bulk = walk(&client, tenant, bulk).await?;
             output.answer(&bulk, || came_to(&bulk))?;
+            return Ok(outcome(&bulk));
         }
         DeadAction::Undo { id } => {
             let bulk = undo(&client, tenant, id).await?;
@@ -117,8 +118,14 @@ async fn redrive(client: &Client, tenant: Uuid, args: DeadRedriveArgs, output: O
     let bulk = start_bulk(client, tenant, &BulkKind::Redrive(how), &which).await?;
     let bulk = walk(client, tenant, bulk).await?;
     output.answer(&bulk, || came_to(&bulk))?;
-    let none = bulk.done == 0 && bulk.skipped > 0;
-    Ok(if none { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(outcome(&bulk))
+}
+
+/// A redrive that took none of what matched has failed. Of operations of other kinds, which are resumed too, whoever asked
+/// for them heard it where they did.
+fn outcome(bulk: &Bulk) -> ExitCode {
+    let none = bulk.kind == "redrive" && bulk.done == 0 && bulk.skipped > 0;
+    if none { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Steps until nothing is left, with a bar for whoever watches. What was done before a failure stays done, and

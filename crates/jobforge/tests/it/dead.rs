@@ -202,6 +202,9 @@ async fn a_redrive_of_many_that_takes_none_fails() {
     let none = app.run(&["dead", "redrive", "--type", "demo.fail", "--patch", patch]);
     assert_eq!(none.code, 1, "{none:?}");
     assert!(none.stdout.starts_with("0 redriven, 4 skipped") && !none.stdout.contains("Undo"), "{none:?}");
+    let operations = app.run(&["dead", "operations", "--json"]).json();
+    let resumed = app.run(&["dead", "resume", operations[0]["id"].as_str().unwrap()]);
+    assert_eq!((resumed.code, resumed.stdout), (1, none.stdout), "{}", resumed.stderr);
     let counted = app.run(&["dead", "redrive", "--type", "demo.fail", "--patch", patch, "--dry-run"]);
     assert_eq!(counted.code, 0, "{counted:?}");
     let nothing = app.run(&["dead", "redrive", "--type", "demo.nothing"]);
