@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use config::{Environment, File, FileFormat, Source};
-use jobforge_worker::Broker;
+use jobforge_worker::{Broker, WorkerConfig};
 use serde::{Deserialize, Serialize};
 use tokio_postgres::config::Host;
 use uuid::Uuid;
@@ -156,7 +156,6 @@ impl Config {
         self.broker.named()?;
         self.required_broker()?;
         let rules = [
-            (!self.worker.queues.is_empty(), "worker.queues must name a queue"),
             ((1..=10_000).contains(&self.worker.slots), "worker.slots must be 1 to 10000"),
             ((1..=3600).contains(&self.worker.lease_seconds), "worker.lease_seconds must be 1 to 3600"),
             (
@@ -173,6 +172,7 @@ impl Config {
         if let Some((_, broken)) = rules.iter().find(|(kept, _)| !kept) {
             bail!("{broken}");
         }
+        WorkerConfig::check_queues(&self.worker.queues).map_err(|told| anyhow!("worker.queues: {told}"))?;
         let readable = secret_env(&self.worker.secret_env).context("worker.secret_env is not usable")?;
         if let Some(secret) = self.server.tokens.secret.as_ref().map(SecretReference::variable)
             && readable.allows(secret)
@@ -229,6 +229,10 @@ fn is_there(file: &Path) -> Result<bool> {
     match fs::read_to_string(file) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        // In a directory that may not be entered nobody can tell: there may be none, and no other use is refused for it.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && fs::symlink_metadata(file).is_err() => {
+            Ok(false)
+        }
         Err(error) => Err(Usage::new(format!("cannot read {}: {error}", file.display())).into()),
     }
 }
@@ -333,6 +337,9 @@ mod tests {
             "slots = 3",
             "[worker]\nslot = 3",
             "[worker]\nslots = 0",
+            "[worker]\nqueues = []",
+            "[worker]\nqueues = [\"a b\"]",
+            "[worker]\nqueues = [\"a\", \"a\"]",
             "database_url = \"not a url\"",
             "[scheduler]\nlead_lease_seconds = 3",
             "[log]\nformat = \"xml\"",

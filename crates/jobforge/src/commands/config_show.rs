@@ -58,3 +58,16 @@ fn text(value: &Value) -> String {
         other => other.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn passwords_within_a_list_are_hidden() {
+        let shown = hidden(&json!(["a", "x://q:hidden@h"]), false);
+        assert_eq!(shown, json!(["a", "x://q:***@h"]));
+    }
+}

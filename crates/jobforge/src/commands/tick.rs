@@ -7,7 +7,7 @@ use jobforge_worker::Stats;
 use serde_json::json;
 
 use crate::cli::TickArgs;
-use crate::commands::work::{End, see_out, worker_config};
+use crate::commands::work::{End, build, see_out, worker_config};
 use crate::config::Config;
 use crate::handlers::Handlers;
 use crate::output::Output;
@@ -22,7 +22,7 @@ pub(crate) async fn run(config: &Config, args: &TickArgs, output: Output) -> Res
     let limit = usize::try_from(args.limit)?;
     let settings = worker_config(config, &target, args.queues.clone(), None)?;
     let handlers = Handlers::new(config, &config.egress.settings()?, programs)?;
-    let worker = handlers.builder(settings).build()?;
+    let worker = build(handlers.builder(settings), None)?;
     let (end, stats, sound) = match signals.unless_repeated(worker.start_once(limit)).await.transpose()? {
         Some(worker) => (see_out(&worker, &mut signals).await, worker.stats(), worker.sound()),
         // It was told to stop before it could look.

@@ -31,9 +31,11 @@ pub(crate) async fn run(config: &Config, args: WorkArgs, output: Output) -> Resu
     // Whoever only runs what is due waits for no hints.
     let broker = if args.once { None } else { config.broker.named()? };
     let settings = WorkerConfig { broker, ..settings };
-    tracing::info!(queues = settings.queues.join(","), slots = settings.slots, "the worker starts");
+    let (queues, slots) = (settings.queues.join(","), settings.slots);
     let handlers = Handlers::new(config, &config.egress.settings()?, programs)?;
     let worker = build(handlers.builder(settings), args.types)?;
+    // Not before they are known to be queues.
+    tracing::info!(queues, slots, "the worker starts");
     let started = match args.once {
         // Whoever asks for one round wants to know that there was none.
         true => signals.unless_repeated(worker.start_once(usize::MAX)).await.transpose()?,
@@ -120,14 +122,15 @@ fn tell(stats: Stats, output: Output) -> Result<()> {
     })
 }
 
-/// What this program can run, or only some of it.
-fn build(builder: WorkerBuilder, types: Option<Vec<String>>) -> Result<Worker> {
+/// What this program can run, or only some of it. Settings that cannot work are a wrong use, wherever they stand.
+pub(crate) fn build(builder: WorkerBuilder, types: Option<Vec<String>>) -> Result<Worker> {
     let builder = match types {
         Some(types) => builder.only(types),
         None => builder,
     };
     builder.build().map_err(|error| match error {
         unknown @ WorkerError::UnknownType { .. } => Usage::new(format!("--types: {unknown}")).into(),
+        unusable @ WorkerError::Config(_) => Usage::new(unusable.to_string()).into(),
         other => other.into(),
     })
 }

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::{Cli, Ran, demo_db, run, until};
+use crate::{Cli, Ran, demo_db, jobforge, run, until};
 
 #[tokio::test]
 async fn a_worker_refuses_a_login_that_may_do_too_much() {
@@ -26,19 +26,30 @@ async fn queues_that_cannot_be_are_refused_and_blanks_around_commas_are_none_of_
     let db = demo_db().await;
     let (app, worker) = (Cli::new(&db, APP), Cli::new(&db, WORKER));
     app.run(&["enqueue", "demo.echo", "--queue", "mail", "--json"]).json();
-    for args in [["work", "--queues", ""], ["work", "--queues", "mail,a b"], ["tick", "--queues", "mail,-a"]]
-    {
+    for args in [
+        ["work", "--queues", ""],
+        ["work", "--queues", "mail,x://u:canary@h"],
+        ["tick", "--queues", "mail,-a"],
+    ] {
         let args = [&args[..], if args[0] == "work" { &["--once"] } else { &[] }].concat();
         let refused = worker.run(&args);
-        assert_eq!(refused.code, 1, "{args:?}: {refused:?}");
+        assert_eq!(refused.code, 2, "{args:?}: {refused:?}");
         assert!(refused.stderr.contains("no queue can have the name"), "{refused:?}");
+        assert!(!refused.stderr.contains("canary"), "{refused:?}");
     }
     let twice = worker.run(&["tick", "--queues", "mail,mail"]);
-    assert!(twice.code == 1 && twice.stderr.contains("\"mail\" is named twice"), "{twice:?}");
+    assert!(twice.code == 2 && twice.stderr.contains("queue 2 is named twice"), "{twice:?}");
     let blank =
         worker.command().arg("tick").env("JOBFORGE_WORKER__QUEUES", "default, mail").output().unwrap();
     let blank = Ran::of(blank);
-    assert!(blank.code == 1 && blank.stderr.contains("\" mail\""), "{blank:?}");
+    let told = "worker.queues: no queue can have the name of queue 2";
+    assert!(blank.code == 2 && blank.stderr.contains(told), "{blank:?}");
+    // Before there is a Postgres for them.
+    let dir = tempfile::tempdir().unwrap();
+    let dev =
+        jobforge(dir.path()).arg("dev").env("JOBFORGE_WORKER__QUEUES", "default, mail").output().unwrap();
+    let dev = Ran::of(dev);
+    assert!(dev.code == 2 && dev.stderr.contains(told) && !dir.path().join(".jobforge").exists(), "{dev:?}");
     assert_eq!(worker.run(&["work", "--once", "--queues", "default, mail", "--json"]).json()["completed"], 1);
 }
 
@@ -65,7 +76,8 @@ async fn a_worker_that_is_told_to_stop_ends_what_it_has_begun() {
     let args = ["enqueue", "demo.sleep", "--queue", "side", "--payload", "{\"ms\": 4000}", "--json"];
     let id = app.run(&args).json()["id"].as_str().unwrap().to_owned();
     said("the job starts");
-    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+    // As when its terminal is closed.
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGHUP).unwrap();
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     let ended = Ran::of(child.wait_with_output().unwrap());
     let waiting = rest.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
