@@ -25,7 +25,7 @@ use crate::dev::logins::Logins;
 use crate::dev::roles::{self, Urls};
 use crate::dev::server::{Access, Ground};
 use crate::dev::summary::Summary;
-use crate::dev::tick::DueJobs;
+use crate::dev::tick::{DueJobs, Rounds};
 use crate::dev::welcome::{LOOPBACK, Welcome};
 use crate::dev::{keys, mix};
 use crate::handlers::Handlers;
@@ -41,7 +41,8 @@ pub(crate) async fn run(config: &Config, args: DevArgs, output: Output) -> Resul
     args.listen.map(api::check_free).transpose()?;
     if config.database_url.is_none() && has_plain_url() {
         say(
-            "DATABASE_URL is set and not used: `dev` takes --database-url or JOBFORGE_DATABASE_URL. Other commands use it.",
+            "DATABASE_URL is set and not used: `dev` takes --database-url or JOBFORGE_DATABASE_URL. Other commands use it \
+             unless it is emptied (DATABASE_URL= jobforge …).",
         );
     }
     let programs = Programs::load(config.worker.commands_file.as_deref().or(Programs::found_here()))?;
@@ -92,6 +93,7 @@ struct Parts {
     scheduler: Option<SchedulerHandle>,
     worker: Option<WorkerHandle>,
     server: Option<ServerHandle>,
+    ticks: Rounds,
     /// People and programs were told.
     ready: bool,
 }
@@ -111,7 +113,8 @@ impl Parts {
         programs.define(&urls.operator).await?;
         let settings = WorkerConfig { artifacts: store, ..worker_settings(&config, &urls) };
         let handlers = Handlers::new(&config, &egress, programs)?;
-        let due = DueJobs { config: config.clone(), egress, worker: settings.clone() };
+        let due =
+            DueJobs { config: config.clone(), egress, worker: settings.clone(), rounds: self.ticks.clone() };
         let worker = self.worker.insert(handlers.builder(settings).build()?.start().await?);
         let keys = keys::prepare(&ground.home, &urls.operator).await?;
         let server = api::start(&config, &urls, api::Given { due, tokens }, listen).await?;
@@ -130,19 +133,21 @@ impl Parts {
     /// Lets running jobs end within the grace.
     async fn stop(&mut self) {
         let running = self.worker.as_ref().map_or(0, |worker| worker.stats().running);
-        if running > 0 {
-            say(&format!("stopping: {running} jobs may end first (Ctrl-C again: at once)"));
+        let what = match (running, self.ticks.under_way()) {
+            (0, 0) => None,
+            (0, _) => Some("the jobs of a tick".to_owned()),
+            (_, 0) => Some(format!("{running} jobs")),
+            _ => Some(format!("{running} jobs and those of a tick")),
+        };
+        if let Some(what) = what {
+            say(&format!("stopping: {what} may end first (Ctrl-C again: at once)"));
         }
         let end_serving = async {
             if let Some(server) = self.server.take() {
                 server.shutdown().await;
             }
         };
-        let end_working = async {
-            if let Some(worker) = &self.worker {
-                worker.shutdown().await;
-            }
-        };
+        let end_working = end_working(self.worker.as_ref(), &self.ticks);
         tokio::join!(end_serving, end_working);
         if let Some(scheduler) = self.scheduler.take() {
             scheduler.shutdown().await;
@@ -151,10 +156,18 @@ impl Parts {
 
     /// After a stop that was broken off: interrupts the jobs that still run, and gives them back.
     async fn interrupt(self) {
-        if let Some(worker) = &self.worker {
+        end_working(self.worker.as_ref(), &self.ticks).await;
+    }
+}
+
+/// Called again, it does not wait any longer for handlers.
+async fn end_working(worker: Option<&WorkerHandle>, ticks: &Rounds) {
+    let end_worker = async {
+        if let Some(worker) = worker {
             worker.shutdown().await;
         }
-    }
+    };
+    tokio::join!(end_worker, ticks.shutdown());
 }
 
 /// The logins' passwords: those of an earlier start, or new ones.
@@ -221,10 +234,15 @@ async fn watch(
 
 #[cfg(test)]
 mod tests {
+    use jobforge_core::NewJob;
+    use jobforge_core::rpc::{enqueue_job, get_job};
     use jobforge_scheduler::Faults;
-    use jobforge_testkit::{APP, NOOP, OPERATOR, PASSWORD, TestDb, WORKER};
-    use jobforge_worker::{Context, Outcome, Worker};
+    use jobforge_testkit::{APP, NOOP, OPERATOR, PASSWORD, TENANT_A, TestDb, WORKER};
+    use jobforge_worker::{Context, Outcome, Stats, Worker};
     use serde::de::IgnoredAny;
+    use tokio::sync::Notify;
+    use tokio::task::JoinHandle;
+    use uuid::Uuid;
 
     use super::*;
 
@@ -257,5 +275,53 @@ mod tests {
         let (urls, worker, scheduler) = parts(&db, false, Faults::at_points(Arc::new(hook))).await;
         let ended = watch(&urls, &worker, &scheduler, true).await;
         assert!(ended.unwrap_err().to_string().contains("the scheduler ended by itself"));
+    }
+
+    /// A server that runs nothing but one tick, with one job that ends when it may.
+    async fn ticking(db: &TestDb) -> (Parts, Uuid, Arc<Notify>, JoinHandle<Stats>) {
+        let database_url = db.url_as(WORKER, Some(PASSWORD));
+        let settings = WorkerConfig { database_url, grace_seconds: 3600, ..WorkerConfig::default() };
+        let (begun, may_end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let signals = (begun.clone(), may_end.clone());
+        let waits = move |_: Context, _: IgnoredAny| {
+            let (begun, may_end) = signals.clone();
+            async move {
+                begun.notify_one();
+                may_end.notified().await;
+                Ok(Outcome::done())
+            }
+        };
+        let worker = Worker::builder(settings).handle(NOOP, waits).build().unwrap();
+        let job = NewJob::new(NOOP, &()).unwrap();
+        let id = enqueue_job(&db.as_app().await, TENANT_A, &job).await.unwrap().id;
+        let parts = Parts::default();
+        let ticks = parts.ticks.clone();
+        let tick = tokio::spawn(async move { ticks.run(&worker, 1).await.unwrap() });
+        begun.notified().await;
+        (parts, id, may_end, tick)
+    }
+
+    #[tokio::test]
+    async fn the_jobs_of_a_tick_may_end_before_a_stop_does() {
+        let db = TestDb::new().await;
+        let (mut parts, _, may_end, tick) = ticking(&db).await;
+        tokio::join!(parts.stop(), async { may_end.notify_one() });
+        assert_eq!(parts.ticks.under_way(), 0);
+        assert_eq!(tick.await.unwrap().completed, 1);
+    }
+
+    #[tokio::test]
+    async fn an_interrupted_stop_gives_back_the_jobs_of_a_tick() {
+        let db = TestDb::new().await;
+        let (mut parts, id, _, tick) = ticking(&db).await;
+        tokio::select! {
+            biased;
+            () = parts.stop() => panic!("the job of the tick was not waited for"),
+            () = std::future::ready(()) => {}
+        }
+        parts.interrupt().await;
+        assert_eq!(tick.await.unwrap().released, 1);
+        let job = get_job(&db.as_app().await, TENANT_A, id).await.unwrap();
+        assert_eq!((job.status.as_str(), job.deaths), ("queued", 0));
     }
 }

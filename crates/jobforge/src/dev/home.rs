@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::config::has_plain_url;
 use crate::dev::keys::Keys;
 use crate::dev::logins::{Logins, url_as};
 
@@ -75,10 +76,12 @@ impl DevHome {
 
     /// A command for people in the same directory, which finds this server.
     pub(crate) fn command(&self, command: &str) -> String {
+        // Other commands prefer a plain DATABASE_URL, unless it is empty.
+        let url = if has_plain_url() { "DATABASE_URL= " } else { "" };
         if [DEFAULT_DIR, ROOT_DIR].map(Path::new).contains(&&*self.dir) {
-            return command.to_owned();
+            return format!("{url}{command}");
         }
-        format!("JOBFORGE_DATA_DIR={} {command}", quoted(&self.dir))
+        format!("{url}JOBFORGE_DATA_DIR={} {command}", quoted(&self.dir))
     }
 
     /// Makes the directory and takes it for this process alone.

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use jobforge_postgres::Cluster;
 use jobforge_testkit::{PrivateCluster, connect};
@@ -14,7 +15,7 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use crate::dev_server::{DevServer, open_dir, postgres_runs};
-use crate::{jobforge, run, until};
+use crate::{Ran, jobforge, run, until};
 
 /// What `jobforge doctor` looks at.
 const CHECKS: [&str; 24] = [
@@ -184,13 +185,21 @@ fn stopping(dir: &Path) -> (DevServer, Value) {
 #[test]
 fn a_hangup_stops_it_and_its_postgres() {
     let dir = open_dir();
+    fs::write(dir.path().join("jobforge.toml"), "[worker]\ngrace_seconds = 600\n").unwrap();
     let mut server = DevServer::start(dir.path(), &["--no-demo"]);
-    let made = server.run(&["enqueue", "demo.sleep", "--payload", "{\"ms\": 5000}", "--json"]).json();
-    server.job_that_is("running", made["id"].as_str().unwrap());
+    let made = server.run(&["enqueue", "demo.sleep", "--payload", "{\"ms\": 600000}", "--json"]).json();
+    let id = made["id"].as_str().unwrap();
+    server.job_that_is("running", id);
+    let announced: Value = serde_json::from_str(&fs::read_to_string(server.dev_file()).unwrap()).unwrap();
     server.signal(Signal::SIGHUP);
     until("it waits for the job", || server.stderr().contains("stopping: 1 jobs").then_some(()));
     // Told by the shell and by the terminal: this is no second wish.
     server.signal(Signal::SIGHUP);
+    // Its file is gone by now.
+    let (url, tenant) =
+        (announced["database_url"].as_str().unwrap(), announced["tenant_id"].as_str().unwrap());
+    let canceled = server.run(&["jobs", "cancel", id, "--database-url", url, "--tenant", tenant]);
+    assert_eq!(canceled.code, 0, "{canceled:?}");
     assert_eq!(server.ended().code(), Some(0), "{}", server.stderr());
     assert!(!postgres_runs(dir.path()));
     assert!(!server.dev_file().exists());
@@ -201,10 +210,27 @@ fn a_hangup_stops_it_and_its_postgres() {
 fn a_plain_database_url_is_not_used_and_that_is_said() {
     let dir = open_dir();
     let mut command = jobforge(dir.path());
-    command.args(["dev", "--no-demo"]).env("DATABASE_URL", "mysql://app@127.0.0.1:1/shop");
+    let url = "postgres://app@127.0.0.1:1/shop";
+    command.args(["dev", "--no-demo"]).env("DATABASE_URL", url);
     let server = DevServer::spawn_by(dir.path(), ".jobforge", &mut command).ready();
     assert!(server.stderr().contains("DATABASE_URL is set and not used"), "{}", server.stderr());
     assert!(postgres_runs(dir.path()));
+    // What is advised finds the server where the variable is set, too.
+    let told = server.stderr();
+    let advised = told.lines().map(str::trim).find(|line| line.ends_with("jobforge jobs list")).unwrap();
+    let programs = assert_cmd::cargo::cargo_bin!("jobforge").parent().unwrap();
+    let path = std::env::join_paths(
+        [programs.to_owned()].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let listed = Command::new("sh")
+        .args(["-c", advised])
+        .current_dir(dir.path())
+        .env_clear()
+        .env("PATH", path.unwrap())
+        .env("DATABASE_URL", url)
+        .output();
+    let listed = Ran::of(listed.unwrap());
+    assert_eq!(listed.code, 0, "{advised}: {listed:?}");
     assert!(server.stop(Signal::SIGINT).success());
 }
 
