@@ -127,7 +127,7 @@ async fn a_single_round_that_loses_its_lease_with_jobs_waiting_ends() {
     let points = FaultPoints::new();
     let (go_on, budget) = (Arc::new(Semaphore::new(0)), 10);
     let waits = go_on.clone();
-    let config = WorkerConfig { lease_seconds: 2, slots: 4, faults: faults(&points), ..story.config() };
+    let config = WorkerConfig { lease_seconds: 6, slots: 4, faults: faults(&points), ..story.config() };
     points.pause("report");
     story.enqueue_numbers(budget).await;
     let worker = Worker::builder(config).handle(NOOP, move |context: Context, payload: Value| {
@@ -204,7 +204,7 @@ async fn a_handler_has_its_whole_grace_while_its_lease_is_renewed() {
     let story = Story::begin().await;
     let (stopped, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let signals = [stopped.clone(), go_on.clone()];
-    let config = WorkerConfig { lease_seconds: 3, grace_seconds: 0, stop_grace: PATIENCE, ..story.config() };
+    let config = WorkerConfig { lease_seconds: 6, grace_seconds: 0, stop_grace: PATIENCE, ..story.config() };
     let worker = story
         .work(config, move |context, payload| {
             let [stopped, go_on] = signals.clone();
