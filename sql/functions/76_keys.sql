@@ -109,7 +109,9 @@ begin
   where k.id = p_id and (p_tenant_id is null or k.tenant_id = p_tenant_id) and (v_bound is null or k.tenant_id = v_bound)
   for no key update;
   if v_key.lives is null then
-    perform jobforge.refuse('JF007', 'api_key_unknown', format('revoke_api_key: key %s is not known', p_id));
+    -- What cannot be an id may be a secret, and a message goes into the server's log.
+    perform jobforge.refuse('JF007', 'api_key_unknown', case when p_id ~ '^[0-9a-z]{12}$'
+      then format('revoke_api_key: key %s is not known', p_id) else 'revoke_api_key: that is no id of a key' end);
   end if;
   if v_key.lives then
     update jobforge.api_keys k set revoked_at = v_now, revoked_by = coalesce(p_author, session_user) where k.id = p_id;

@@ -75,6 +75,12 @@ async fn a_key_lives_from_its_making_to_its_end() {
     assert!(!revoke_api_key(operator, "producer0000", None, None).await.unwrap());
     let unknown = refused(revoke_api_key(operator, "workerofall0", None, Some(TENANT_A)).await);
     assert_eq!(unknown, (Code::NotFound, "api_key_unknown".to_owned()));
+    for (given, repeated) in
+        [("nosuchkey000", true), ("secretOfSomeKey", false), ("jf_nosuchkey000_canary", false)]
+    {
+        let told = revoke_api_key(operator, given, None, None).await.unwrap_err();
+        assert_eq!(told.to_string().contains(given), repeated, "{told}");
+    }
     let all = list_api_keys(operator, None, 100, None).await.unwrap();
     let revoked = all.iter().find(|key| key.id == "producer0000").unwrap();
     assert_eq!((revoked.last_used_at, revoked.revoked_by.as_deref()), (Some(used), Some("bob")));
