@@ -101,37 +101,20 @@ impl<'a> Grant<'a> {
     }
 }
 
-/// Whether a fact is about something that is none of ours and shows nothing of ours: a table or function that somebody made
-/// in the schema. A view and a function that runs as its owner may read what they are not asked for.
+/// Whether it is a grant on a function that somebody made in the schema and that runs as whoever calls it: everybody may call a
+/// new function, and reads by it what they may read without. Whatever holds or shows rows is not passed by.
 fn is_strangers(line: &str, drift: &Drift) -> bool {
-    let Some(name) = subject(line) else { return false };
-    let owned = |facts: &[Fact]| facts.iter().any(|fact| owned(&fact.line) == Some(name));
+    let Some(name) = Grant::of(line).and_then(|grant| grant.object.strip_prefix("function ")) else {
+        return false;
+    };
+    let owner = format!("alter function {name} owner to ");
+    let owned = |facts: &[Fact]| facts.iter().any(|fact| fact.line.starts_with(&owner));
     let function = name.split('(').next().unwrap_or_default();
-    let reaches = |fact: &Fact| {
+    let is_definer = |fact: &Fact| {
         let made = fact.line.strip_prefix("create function ").and_then(|rest| rest.strip_prefix(function));
-        let definer = made.is_some_and(|rest| rest.starts_with('(') && rest.contains(" security definer"));
-        definer
-            || fact.line.strip_prefix("alter view ").is_some_and(|rest| rest.starts_with(&format!("{name} ")))
+        made.is_some_and(|rest| rest.starts_with('(') && rest.contains(" security definer"))
     };
-    owned(&drift.extra) && !owned(&drift.missing) && !drift.extra.iter().any(reaches)
-}
-
-/// The object that a grant, a policy or row security is about.
-fn subject(line: &str) -> Option<&str> {
-    if let Some(grant) = Grant::of(line) {
-        return grant.object.split_once(' ').map(|(_, name)| name);
-    }
-    let rest = match line.strip_prefix("create policy ") {
-        Some(policy) => split(policy, " on ")?.1,
-        None => line.strip_prefix("alter table ")?,
-    };
-    split(rest, " ").map(|(name, _)| name)
-}
-
-/// The object whose owner a fact tells: each has one.
-fn owned(line: &str) -> Option<&str> {
-    let (_, rest) = line.strip_prefix("alter ")?.split_once(' ')?;
-    split(rest, " owner to ").map(|(name, _)| name)
+    owned(&drift.extra) && !owned(&drift.missing) && !drift.extra.iter().any(is_definer)
 }
 
 /// Before and after the first of these words that is not within a quoted name.
