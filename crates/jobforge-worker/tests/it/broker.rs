@@ -78,7 +78,7 @@ async fn serial_a_hint_alone_makes_a_deaf_worker_look() {
         // The last of them is over: the session was idle before it, too.
         let sql = format!(
             "select count(*) from pg_stat_activity where datname = current_database() and state = 'idle'
-             and query like '%jobforge.claim_jobs%' and query_start >= to_timestamp({})",
+             and query not like '%pg_stat_activity%' and query like '%jobforge.claim_jobs%' and query_start >= to_timestamp({})",
             claims.last_at()
         );
         (claims.count() == 2 && story.count(&sql).await == 1).then_some(())
