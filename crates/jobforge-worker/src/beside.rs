@@ -1,7 +1,8 @@
 //! Claims beside the first ones go on a connection of their own. It is opened, and goes through a claim that takes nothing,
-//! while others claim: nobody waits for it.
+//! before a worker starts, and later while others claim: then nobody waits for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jobforge_core::Error;
 use jobforge_core::connect::Backoff;
@@ -22,6 +23,8 @@ pub(crate) struct Beside {
     backoff: Backoff,
     /// After an attempt that failed: when to try again.
     not_before: Option<Instant>,
+    /// When it was last asked for.
+    asked_at: Option<Instant>,
 }
 
 impl Beside {
@@ -37,12 +40,14 @@ impl Beside {
     /// Opens the connection before the first claim: where much is waiting when a worker starts, the claims that follow go side by
     /// side from the beginning. If that fails, they try again.
     pub(crate) async fn begin(&mut self, engine: &Arc<Engine>) {
+        self.asked_at = Some(Instant::now());
         let (link, _) = open(engine.clone(), Link::new(&engine.config)).await;
         self.link = link.is_open().then_some(link);
     }
 
     /// Opens the connection for the claims after this one, unless that is under way, or failed a moment ago.
     pub(crate) fn open(&mut self, engine: &Arc<Engine>) {
+        self.asked_at = Some(Instant::now());
         let missing = self.opening.is_empty() && self.client(engine).is_none();
         if missing && self.not_before.is_none_or(|moment| moment <= Instant::now()) {
             let link = self.link.take().unwrap_or_else(|| Link::new(&engine.config));
@@ -50,9 +55,13 @@ impl Beside {
         }
     }
 
-    /// Closes the connection, which an idle worker can do without.
-    pub(crate) fn close(&mut self) {
-        self.link = None;
+    /// Closes the connection, or gives up opening it, where it was not asked for since so long ago: an idle worker can do without.
+    pub(crate) fn spare(&mut self, after: Duration) {
+        if self.asked_at.is_some_and(|at| at.elapsed() >= after) {
+            self.asked_at = None;
+            self.link = None;
+            self.opening = JoinSet::new();
+        }
     }
 
     /// Throws the connection away if the answer shows that it broke.
@@ -103,12 +112,31 @@ mod tests {
     use crate::config::WorkerConfig;
     use crate::handler::Registry;
 
-    #[tokio::test(start_paused = true)]
-    async fn after_an_attempt_that_failed_comes_a_pause() {
+    fn engine() -> Arc<Engine> {
         // Nobody listens there.
         let database_url = "postgres://nobody@127.0.0.1:1/nothing".to_owned();
         let config = WorkerConfig { database_url, ..WorkerConfig::default() };
-        let engine = Arc::new(Engine::new(config, Registry::default()).0);
+        Arc::new(Engine::new(config, Registry::default()).0)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_not_asked_for_in_time_is_given_up_though_it_opens() {
+        let after = Duration::from_secs(10);
+        let (engine, mut beside) = (engine(), Beside::default());
+        beside.open(&engine);
+        advance(after / 2).await;
+        beside.open(&engine);
+        advance(after / 2).await;
+        beside.spare(after);
+        assert_eq!(beside.opening.len(), 1, "it was asked for in between");
+        advance(after / 2).await;
+        beside.spare(after);
+        assert!(beside.opening.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_an_attempt_that_failed_comes_a_pause() {
+        let engine = engine();
         let mut beside = Beside::default();
         for _ in 0..3 {
             beside.open(&engine);

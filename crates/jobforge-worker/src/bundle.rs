@@ -166,6 +166,11 @@ impl Bundle {
         jobs.first().filter(|_| jobs.len() >= at_least).map(|entry| entry.job.lane)
     }
 
+    /// Whether nothing else is in it.
+    pub(crate) fn is_all_completions(&self) -> bool {
+        self.completions.jobs.len() == self.len()
+    }
+
     /// What somebody else holds locked stays.
     async fn send_completions(&mut self, call: Call<'_>) -> Result<(), Error> {
         let Batch { jobs, rows } = &mut self.completions;

@@ -62,7 +62,7 @@ pub struct WorkerConfig {
     /// What a look everywhere must take for positions to be kept over an answer without jobs; another one in tests alone.
     #[doc(hidden)]
     pub dear_look: Duration,
-    /// How long a sleeper that nobody wakes keeps its second connection for claims; another time in tests alone.
+    /// How long a worker that does without keeps its second connection for claims; another time in tests alone.
     #[doc(hidden)]
     pub spared: Duration,
     /// Where tests hold the worker; off in production.

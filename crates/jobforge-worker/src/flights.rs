@@ -56,9 +56,10 @@ impl Flights {
         &mut self.links[0]
     }
 
-    /// Sends a group off. One that goes on a lent connection leaves those that are open to the others.
+    /// Sends a group off. One that needs nothing but a lent connection leaves those that are open to the others.
     pub(crate) fn launch(&mut self, bundle: Bundle) {
-        let own = if lent_to(&self.engine, &bundle).is_some() { None } else { self.links.pop() };
+        let is_lent = bundle.is_all_completions() && lent_to(&self.engine, &bundle).is_some();
+        let own = if is_lent { None } else { self.links.pop() };
         let link = own.unwrap_or_else(|| Link::new(&self.engine.config));
         self.under_way.spawn(fly(self.engine.clone(), link, bundle));
     }
@@ -67,7 +68,8 @@ impl Flights {
     pub(crate) async fn land(&mut self) -> Option<Landed> {
         match self.under_way.join_next().await? {
             Ok((link, landed)) => {
-                if link.is_open() {
+                // A group that was refused on a lent connection may have opened one more.
+                if link.is_open() && self.links.len() < MOST_LENT {
                     self.links.push(link);
                 }
                 Some(landed)

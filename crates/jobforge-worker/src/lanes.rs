@@ -34,7 +34,7 @@ impl Lanes {
 
     /// Whether any is lent.
     pub(crate) fn are_lent(&self) -> bool {
-        self.lock().iter().any(Option::is_some)
+        self.lock().iter().flatten().any(|client| !client.is_closed())
     }
 
     fn lock(&self) -> MutexGuard<'_, [Option<Arc<Client>>; 2]> {

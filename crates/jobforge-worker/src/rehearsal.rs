@@ -2,6 +2,7 @@
 //! plans what it needs for the first time then, which takes as long as thousands of jobs.
 
 use jobforge_core::rpc;
+use tokio::time::timeout;
 use tokio_postgres::Client;
 
 use crate::engine::Engine;
@@ -15,14 +16,17 @@ pub(crate) async fn rehearse_claims(engine: &Engine, client: &Client) {
     rehearse_reports(engine, client).await;
 }
 
-/// The reporter's first connection, ahead of the first outcome, which would have to wait. If it does not open, whoever needs it
-/// tries again.
+/// The reporter's first connection, ahead of the first outcome, which would have to wait. If it does not open in time, whoever
+/// needs it tries again.
 pub(crate) async fn open_reports(engine: &Engine) -> Link {
-    let mut link = Link::new(&engine.config);
-    if let Ok(client) = link.client().await {
-        rehearse_reports(engine, &client).await;
-    }
-    link
+    let opened = async {
+        let mut link = Link::new(&engine.config);
+        if let Ok(client) = link.client().await {
+            rehearse_reports(engine, &client).await;
+        }
+        link
+    };
+    timeout(engine.config.call_timeout, opened).await.unwrap_or_else(|_| Link::new(&engine.config))
 }
 
 async fn rehearse_reports(engine: &Engine, client: &Client) {

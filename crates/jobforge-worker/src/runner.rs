@@ -160,10 +160,11 @@ impl Claimer {
         Ok(())
     }
 
-    /// Opens the second connection for claims; who has a budget may be over before it is of use.
+    /// Opens the second connection for claims, for which a start waits so long at most; who has a budget may be over before it is
+    /// of use.
     pub(crate) async fn begin_beside(&mut self) {
         if self.budget.is_none() {
-            self.beside.begin(&self.engine).await;
+            let _ = timeout(self.engine.config.call_timeout, self.beside.begin(&self.engine)).await;
         }
     }
 

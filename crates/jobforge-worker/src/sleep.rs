@@ -96,9 +96,7 @@ impl Claimer {
             if self.hears() && began.elapsed() >= LISTENS {
                 self.stop_listening().await;
             }
-            if began.elapsed() >= self.engine.config.spared {
-                self.beside.close();
-            }
+            self.beside.spare(self.engine.config.spared);
             self.engine.ear.set_claimer_hears(self.hears());
             let hears = self.engine.ear.hears();
             let engine = self.engine.clone();
@@ -126,6 +124,7 @@ impl Claimer {
     /// Waits a little: there is work, but others hold it locked, or a limit holds it back until a job ends or a rate
     /// lets more start.
     pub(crate) async fn back_off(&mut self, retry_at: Option<Timestamp>) -> Result<(), Error> {
+        self.beside.spare(self.engine.config.spared);
         let full = LOCKED_FIRST.saturating_mul(1 << self.sleep.locked.min(10)).min(LOCKED_LONGEST);
         self.sleep.locked += 1;
         let patience = match retry_at {

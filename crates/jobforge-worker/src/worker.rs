@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join3;
+use futures_util::future::join;
 use jobforge_core::{Error, JobType, preflight, rpc};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -120,8 +120,15 @@ impl Worker {
         let mut claimer = Claimer::new(engine.clone(), link, budget);
         claimer.register().await.map_err(WorkerError::Database)?;
         claimer.recall().await.map_err(WorkerError::Database)?;
-        let ((), reports, ()) =
-            join3(rehearse_claims(&engine, &client), open_reports(&engine), claimer.begin_beside()).await;
+        let others = async {
+            let reports = open_reports(&engine).await;
+            // Where there is room for few connections, the second one for claims is the last.
+            if reports.is_open() {
+                claimer.begin_beside().await;
+            }
+            reports
+        };
+        let ((), reports) = join(rehearse_claims(&engine, &client), others).await;
         let asked = Instant::now();
         let call = rpc::definition_rules(&*client, &engine.registration.types);
         let rules = within(self.config.call_timeout, "definition_rules", call).await;

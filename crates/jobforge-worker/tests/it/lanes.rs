@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jobforge_testkit::FaultPoints;
-use jobforge_worker::{WorkerConfig, WorkerHandle};
+use jobforge_worker::{Context, HandlerResult, Outcome, WorkerConfig, WorkerHandle};
+use serde_json::Value;
 
 use crate::support::{Story, echo, eventually, faults};
 
@@ -15,8 +16,8 @@ const NOTES: &str = "
       insert into public.noted values (pg_backend_pid(), tg_argv[0]) on conflict do nothing;
       return null;
     end $$;
-    create trigger noted after insert on jobforge.lease_claims for each statement execute function public.note('claim');
-    create trigger noted after insert on jobforge.job_history for each statement execute function public.note('report')";
+    create trigger noted after insert on jobforge.lease_claims for each row execute function public.note('claim');
+    create trigger noted after insert on jobforge.job_history for each row execute function public.note('report')";
 
 const BOTH: &str = "select count(*) from public.noted c join public.noted r using (pid) where c.what = 'claim' and r.what = 'report'";
 
@@ -29,6 +30,14 @@ struct Lent {
 
 impl Lent {
     async fn begin() -> Lent {
+        Lent::begin_with(echo).await
+    }
+
+    async fn begin_with<F, W>(handler: F) -> Lent
+    where
+        F: Fn(Context, Value) -> W + Send + Sync + 'static,
+        W: Future<Output = HandlerResult> + Send + 'static,
+    {
         let story = Story::begin().await;
         story.db.connect_super().await.batch_execute(NOTES).await.unwrap();
         let points = FaultPoints::new();
@@ -41,7 +50,7 @@ impl Lent {
             faults: faults(&points),
             ..story.config()
         };
-        let worker = story.work(config, echo).await;
+        let worker = story.work(config, handler).await;
         let lent = Lent { story, points, worker };
         eventually("reports go where claims do", async || {
             lent.story.enqueue_numbers(100).await;
@@ -100,6 +109,25 @@ async fn small_groups_beside_lent_ones_share_one_connection() {
         lent.all_over().await;
     }
     assert_eq!(lent.story.count(OWN).await, 1);
+    lent.worker.shutdown().await;
+}
+
+/// What cannot go on a lent connection opens no further one for each group.
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_with_other_outcomes_keep_to_a_few_connections() {
+    let lent = Lent::begin_with(|_, n: Value| async move {
+        match n.as_i64().is_some_and(|n| n % 10 == 0) {
+            true => Ok(Outcome::Cancel { reason: "as asked".to_owned() }),
+            false => Ok(Outcome::done()),
+        }
+    })
+    .await;
+    for _ in 0..10 {
+        lent.story.enqueue_numbers(100).await;
+        lent.all_over().await;
+    }
+    let own = lent.story.count(OWN).await;
+    assert!((1..=4).contains(&own), "{own}");
     lent.worker.shutdown().await;
 }
 
